@@ -15,7 +15,7 @@ use phalanx_methods::learn::runtime::Runtimes;
 use phalanx_planner::order::{Ahead, Forecasts, Rank, Request, Start};
 use phalanx_sim::input::open;
 use phalanx_sim::job::{SimJob, Workload, read_swf};
-use phalanx_sim::pool::{Scheduler, schedule};
+use phalanx_sim::schedule::{Scheduler, schedule};
 use phalanx_sim::slurm::pool::State;
 use phalanx_sim::slurm::{OrderBy, OrderRule, Rules};
 

@@ -13,7 +13,7 @@ use strsim::osa_distance;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Config;
+use super::config::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use phalanx_core::limits::TEXT_NAMES_MAX;

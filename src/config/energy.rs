@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Config;
 use super::section::{Kind, reload, section};
 use phalanx_core::snapshot::Node;
-use phalanx_methods::learn::node_class_of;
 use phalanx_planner::energy::DayPrices;
 
 /// Prices per kWh as they stand in the file.
@@ -83,18 +81,6 @@ section! {
         price: Prices = Prices::default() => reload(Kind::DayPrices),
         /// Whether nodes are tried by the power that a job adds there while the price is high.
         frugal_nodes: bool = false => reload(Kind::Bool),
-    }
-}
-
-impl Config {
-    /// Power of a node, idle and with all CPUs in use, watts; `None` where that in use is not
-    /// configured.
-    pub fn node_watts(&self, node: &Node) -> Option<[f64; 2]> {
-        let class = node_class_of(node, &self.learn.node_class_by);
-        let of = |table| watts_of(table, &class, node);
-        let busy = of(&self.energy.watts).or_else(|| of(&self.bag.watts))?;
-        let idle = of(&self.energy.idle_watts).unwrap_or(0.0);
-        Some([idle, busy.max(idle)])
     }
 }
 

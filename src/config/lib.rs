@@ -14,6 +14,7 @@ pub mod args;
 mod change;
 mod check;
 mod compare;
+mod config;
 mod energy;
 mod error;
 pub mod keys;
@@ -24,14 +25,12 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 pub use compare::{CompareConfig, Draw};
+pub use config::{Config, Mode, PartitionConfig};
 pub use energy::{EnergyConfig, Prices, watts_of};
 pub use error::{ConfigError, Issue};
 pub use planning::KWH;
@@ -44,93 +43,13 @@ pub use sections::{
 };
 
 use phalanx_core::limits::CONFIG_BYTES_MAX;
+use phalanx_core::snapshot::Node;
 use phalanx_messages::collect::{Origin, Patch, Registration};
+use phalanx_methods::learn::node_class_of;
 use phalanx_planner::energy::DayPrices;
 
 /// The file that `phalanxd` reads when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
-
-/// Treatment of jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// No decisions: Slurm places jobs, nothing is recorded.
-    Off,
-    /// Decisions are made and recorded, but Slurm decides.
-    #[default]
-    Shadow,
-    /// Decisions are sent to the plugin, which tries the decided nodes first.
-    Enforce,
-}
-
-impl Mode {
-    /// Returns the word for the mode in the file, in the history and in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Off => "off",
-            Mode::Shadow => "shadow",
-            Mode::Enforce => "enforce",
-        }
-    }
-}
-
-/// The whole configuration. `config/examples/phalanx.toml` explains each key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Mode of jobs whose partition and account have no mode of their own.
-    pub mode: Mode,
-    /// The plugin's socket and its limits.
-    pub link: LinkConfig,
-    /// The command line's socket.
-    pub control: ControlConfig,
-    /// Reads of jobs and nodes from slurmctld.
-    pub source: SourceConfig,
-    /// The background planner.
-    pub planner: PlannerConfig,
-    /// The order in which pending jobs start.
-    pub order: OrderConfig,
-    /// Placement by weighted balance.
-    pub balance: BalanceConfig,
-    /// Switches and blocks.
-    pub topology: TopologyConfig,
-    /// The record of decisions.
-    pub history: HistoryConfig,
-    /// Speeds learned from jobs that ended.
-    pub learn: LearnConfig,
-    /// Multi-node and het jobs as gangs.
-    pub gang: GangConfig,
-    /// Job arrays as bags of tasks.
-    pub bag: BagConfig,
-    /// Power of nodes, and prices of energy by the hour.
-    pub energy: EnergyConfig,
-    /// Settings of HDFS, for jobs that declare an input there.
-    pub hdfs: HdfsConfig,
-    /// Settings for jobs that declare an input.
-    pub data_jobs: DataJobsConfig,
-    /// The data service.
-    pub collect: CollectConfig,
-    /// Settings of the live comparison with Slurm alone.
-    pub compare: CompareConfig,
-    /// Logging.
-    pub log: LogConfig,
-    /// Settings of tests and measurements.
-    pub expert: ExpertConfig,
-    /// `[collector.NAME]`: registrations of the data service.
-    pub collector: BTreeMap<String, Patch>,
-    /// `[partition.NAME]`: settings of one partition.
-    pub partition: BTreeMap<String, PartitionConfig>,
-    /// `[account]`: mode of the jobs of an account, in all partitions.
-    pub account: BTreeMap<String, Mode>,
-}
-
-/// `[partition.NAME]`: settings of one partition.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PartitionConfig {
-    /// Mode of the partition; `None`: the global one.
-    pub mode: Option<Mode>,
-}
 
 impl Config {
     /// Returns the configuration as TOML; parsing it gives the same configuration.
@@ -207,6 +126,16 @@ impl Config {
         // The file was checked. By default about what industry in Europe pays for a kWh.
         let prices = self.energy.price.by_hour().ok().flatten();
         prices.unwrap_or_else(|| DayPrices::flat(0.3))
+    }
+
+    /// Power of a node, idle and with all CPUs in use, watts; `None` where that in use is not
+    /// configured.
+    pub fn node_watts(&self, node: &Node) -> Option<[f64; 2]> {
+        let class = node_class_of(node, &self.learn.node_class_by);
+        let of = |table| watts_of(table, &class, node);
+        let busy = of(&self.energy.watts).or_else(|| of(&self.bag.watts))?;
+        let idle = of(&self.energy.idle_watts).unwrap_or(0.0);
+        Some([idle, busy.max(idle)])
     }
 
     /// Returns whether any job can get a decision.

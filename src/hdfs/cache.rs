@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::HdfsError;
+use super::error::HdfsError;
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::{HDFS_CACHE_BYTES_MAX, HDFS_CACHE_MAX};
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::HdfsError;
+use super::error::HdfsError;
 use super::uri::{Location, NO_VIEWFS};
 use phalanx_core::limits::HDFS_CONF_BYTES_MAX;
 

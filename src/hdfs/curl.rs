@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::HdfsError;
+use super::error::HdfsError;
 use super::rpc::Timeouts;
 use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
 use phalanx_ffi::own_children;

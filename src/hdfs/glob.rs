@@ -3,7 +3,7 @@
 
 use regex::Regex;
 
-use super::HdfsError;
+use super::error::HdfsError;
 
 #[derive(Debug, Clone)]
 pub(super) enum Component {

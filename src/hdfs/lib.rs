@@ -12,11 +12,13 @@
 mod cache;
 mod conf;
 mod curl;
+mod error;
 mod glob;
 mod namenode;
 mod proto;
 mod resolve;
 mod rpc;
+mod source;
 #[cfg(test)]
 mod tests;
 mod uri;
@@ -29,161 +31,18 @@ use std::time::{Duration, Instant};
 pub use cache::Cache;
 use conf::{NameNode, Site};
 use curl::{Curl, Identity};
+pub use error::HdfsError;
+pub use namenode::DataNodeReport;
 use uri::Scheme;
 
 use phalanx_config::HdfsConfig;
-use phalanx_core::blocks::{DataNode, Located};
-use phalanx_core::limits::HDFS_PAGE_BLOCKS;
+use phalanx_core::blocks::Located;
 use rpc::Timeouts;
-
-/// A reason for which an input could not be located.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HdfsError {
-    /// The text is no valid URI.
-    #[error("{0}")]
-    BadUri(String),
-    /// A NameNode that the configuration does not name.
-    #[error("{0} is not among the NameNodes of the configuration")]
-    NotConfigured(String),
-    /// The Hadoop configuration cannot be read.
-    #[error("{0}")]
-    Configuration(String),
-    /// The NameNode could not be connected to.
-    #[error("{address}: {error}")]
-    Unreachable {
-        /// Host and port.
-        address: String,
-        /// The system's error text.
-        error: String,
-    },
-    /// The connection broke, or what came was not understood.
-    #[error("connection lost: {0}")]
-    Broken(String),
-    /// The time for the call is over; names the limit of all calls.
-    #[error("no answer in time")]
-    OutOfTime(&'static str),
-    /// The time limit of the whole input is over; names that limit.
-    #[error("no answer in time ({0})")]
-    Late(&'static str),
-    /// Kerberos did not say who asks.
-    #[error("Kerberos: {0}")]
-    Kerberos(String),
-    /// The NameNode's own refusal.
-    #[error("{}: {message}", short(class))]
-    Remote {
-        /// Class of the exception.
-        class: String,
-        /// First line of the exception's text.
-        message: String,
-    },
-    /// The file does not exist, or no file matches the pattern.
-    #[error("{0}: no such file")]
-    NotFound(String),
-    /// The input is larger than the limits allow.
-    #[error("{0}")]
-    TooMuch(String),
-}
-
-/// Fails where there are more items than the limit.
-fn at_most(most: usize, count: usize, path: &str, what: &str) -> Result<(), HdfsError> {
-    let more = || HdfsError::TooMuch(format!("{path}: more than {most} {what}"));
-    if count > most { Err(more()) } else { Ok(()) }
-}
-
-/// Returns the exception's name without its package.
-fn short(class: &str) -> &str {
-    class.rsplit('.').next().unwrap_or(class)
-}
-
-impl HdfsError {
-    fn is_remote(&self, name: &str) -> bool {
-        matches!(self, Self::Remote { class, .. } if short(class) == name)
-    }
-
-    /// Whether another NameNode of the same name service may do better.
-    fn try_next(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Broken(_) | Self::OutOfTime(_))
-            || self.is_remote("StandbyException")
-            || self.is_remote("ObserverRetryOnActiveException")
-    }
-
-    /// Whether the same request may succeed a little later.
-    fn try_later(&self) -> bool {
-        self.is_remote("RetriableException")
-            || self.is_remote("SafeModeException")
-            || self.is_remote("RetryStartFileException")
-    }
-}
 
 /// The error of a name service that has no address for WebHDFS.
 fn no_address(service: &str) -> HdfsError {
     let keys = "dfs.namenode.http-address (or https-address, as the URI and dfs.http.policy say)";
     HdfsError::Configuration(format!("{service}: no {keys} in the configuration"))
-}
-
-/// A file, or an entry of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    /// Absolute path.
-    path: String,
-    kind: Kind,
-    length: u64,
-    modified_ms: u64,
-    replication: u32,
-    block_size: u64,
-    /// Striping, if the file is erasure-coded.
-    striping: Option<resolve::Striping>,
-}
-
-impl Entry {
-    /// Whether the blocks fit into one page.
-    fn is_small(&self) -> bool {
-        let blocks = self.length.div_ceil(self.block_size.max(1));
-        blocks.saturating_mul(u64::from(self.replication.max(1))) <= HDFS_PAGE_BLOCKS
-    }
-}
-
-/// The path of an entry of a directory; the empty name is the directory itself.
-fn path_of(directory: &str, name: &str) -> String {
-    match (directory, name) {
-        (path, "") => path.to_owned(),
-        ("/", name) => format!("/{name}"),
-        (path, name) => format!("{path}/{name}"),
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Directory,
-    File,
-    Link,
-}
-
-/// The requests of the resolver to a NameNode, by either protocol.
-trait BlockSource {
-    /// Returns one file or directory; `None` if there is none.
-    fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError>;
-    /// Returns all entries of a directory, read in pages; stops with an error beyond `most`.
-    fn list(&mut self, path: &str, most: usize) -> Result<Vec<Entry>, HdfsError>;
-    /// Returns the blocks of some files of one directory, in the order given. `listed`: one listing
-    /// of that directory may bring the blocks of all its files, for each that [is small].
-    ///
-    /// [is small]: Entry::is_small
-    fn blocks(
-        &mut self,
-        files: &[Entry],
-        listed: bool,
-        sink: &mut resolve::Sink,
-    ) -> Result<(), HdfsError>;
-}
-
-/// A DataNode as a NameNode reports it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DataNodeReport {
-    /// Names of the DataNode.
-    pub datanode: DataNode,
-    /// `live`, `dead`, `decommissioning`, `decommissioned` or `maintenance`.
-    pub state: &'static str,
 }
 
 /// The site's file systems.

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Calls of `ClientProtocol`, in pages.
 
+use super::error::{HdfsError, at_most};
 use super::proto::{
     DatanodeInfo, EcPolicy, FileStatus, GetBlockLocationsRequest, GetBlockLocationsResponse,
     GetDatanodeReportRequest, GetDatanodeReportResponse, GetFileInfoRequest, GetFileInfoResponse,
     GetListingRequest, GetListingResponse, LocatedBlock,
 };
-use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::{Connection, Timeouts};
-use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind, at_most, path_of};
+use super::source::{BlockSource, Entry, Found, FoundReplica, Kind, Sink, Striping, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
+
+/// A DataNode as a NameNode reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataNodeReport {
+    /// Names of the DataNode.
+    pub datanode: DataNode,
+    /// `live`, `dead`, `decommissioning`, `decommissioned` or `maintenance`.
+    pub state: &'static str,
+}
 
 #[derive(Debug)]
 pub(super) struct Client {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use prost::Message;
 
-use super::HdfsError;
+use super::error::HdfsError;
 use super::proto::{
     CallerContext, IpcConnectionContext, RequestHeader, RpcRequestHeader, RpcResponseHeader,
     UserInformation,

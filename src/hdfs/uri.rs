@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Parser of `hdfs://nn:8020/data/in`, `hdfs://nameservice/data`, `webhdfs://...`, `/data/in`.
 
-use super::HdfsError;
+use super::error::HdfsError;
 
 /// Advice for users who mean a mount table of viewfs.
 pub const NO_VIEWFS: &str = "mount tables (viewfs) are not supported; write \

@@ -10,9 +10,9 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
 use super::curl::Curl;
-use super::resolve::{Found, FoundReplica, Sink, Striping};
+use super::error::{HdfsError, at_most};
 use super::rpc::Timeouts;
-use super::{BlockSource, Entry, HdfsError, Kind, at_most, path_of};
+use super::source::{BlockSource, Entry, Found, FoundReplica, Kind, Sink, Striping, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
 use phalanx_core::text::percent_encode;
 

@@ -316,7 +316,8 @@ impl Registration {
     fn check_times(&self) -> Result<(), String> {
         for (field, text) in [("start", &self.start), ("stop", &self.stop)] {
             if !text.is_empty() {
-                calendar::Calendar::parse(text).map_err(|error| format!("{field}: {error}"))?;
+                calendar::Calendar::parse(text)
+                    .map_err(|expected| format!("{field}: {expected}, got {:?}", short(text)))?;
             }
         }
         if self.start.is_empty() && !self.stop.is_empty() {

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::eligible::{Eligible, eligible, reservations_met};
-use crate::place::{dimension_names, nodes_needed};
+use crate::place::dimension_names;
+use crate::room::nodes_needed;
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::GresIdx;
 use phalanx_core::number::nearest_u32;

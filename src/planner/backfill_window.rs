@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ends::{Outlook, Soonest};
-use crate::place::nodes_needed;
 use crate::preference::{
     CandidateSet, JobKey, JobOrigin, Method, MethodPlan, MethodReport, Note, Preference,
 };
+use crate::room::nodes_needed;
 use crate::usage::NodeUsage;
 use phalanx_core::number::{as_f64, seconds_of};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};

@@ -266,6 +266,11 @@ fn apply(
     }
 }
 
+/// Whether no other node lies between two; empty slots of the node table do not count.
+pub(crate) fn are_neighbours(table: &Table, a: NodeIdx, b: NodeIdx) -> bool {
+    (a.at() + 1..b.at()).all(|at| table.nodes.get(at).is_some_and(|node| node.name.is_empty()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

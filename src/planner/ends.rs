@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::cluster::{Held, RunningJob, give_back};
 use crate::eligible::{Eligible, eligible};
-use crate::place::nodes_needed;
+use crate::room::nodes_needed;
 use crate::usage::NodeUsage;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;

@@ -19,6 +19,7 @@ pub mod place;
 pub mod plan;
 pub mod preference;
 pub mod proof;
+pub mod room;
 pub mod state;
 pub mod stock;
 pub mod tally;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::eligible::{Eligible, eligible};
-use crate::place::nodes_needed;
+use crate::room::nodes_needed;
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::reason::{self, WaitsFor};
 use phalanx_core::shape::Need;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::job::{Dimension, Workload};
-use super::metrics::{Figures, percentile, wait_s};
-use super::pool::Schedule;
+use super::schedule::Schedule;
+use super::waits::{percentile, wait_s};
 
 /// Shares of the machine up to which a job is small or of medium size.
 const SIZES: [(&str, f64); 3] = [("to 1 %", 0.01), ("to 10 %", 0.1), ("larger", f64::MAX)];
@@ -58,14 +58,6 @@ pub struct Card {
     pub inversions: u64,
     /// Share of a resource free while a waiting job asks for no more of it, percent, by its name.
     pub idle_pct: BTreeMap<&'static str, f64>,
-}
-
-/// Adds the cards of policies, each compared with the one at `base`.
-pub fn fill(load: &Workload, found: &mut [(Figures, Schedule)], base: usize) {
-    let first = found.get(base).map(|(_, schedule)| schedule.clone());
-    for (at, (figures, schedule)) in found.iter_mut().enumerate() {
-        figures.card = Some(of(load, schedule, first.as_ref().filter(|_| at != base)));
-    }
 }
 
 /// Makes the card of a schedule, compared with another one.

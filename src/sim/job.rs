@@ -12,7 +12,6 @@ use phalanx_core::trace::{LeftOut, TraceError, sacct};
 use phalanx_core::{limits::TRACE_JOBS_MAX, run::waits_from_s};
 use phalanx_methods::learn::runtime::JobClass;
 
-use super::pool::Schedule;
 use super::window::{Inside, Seen, Span, Window};
 
 /// A job on a machine whose CPUs are all alike.
@@ -300,13 +299,6 @@ impl Workload {
     /// Time at which a job comes to the queue: a job that waits already comes as the period begins.
     pub fn arrival_s(&self, job: &SimJob) -> i64 {
         self.window.map_or(job.submit_s, |window| job.submit_s.max(window.begin_s))
-    }
-
-    /// The period over which shares of time are taken.
-    pub fn period(&self, schedule: &Schedule) -> Window {
-        let begin_s = self.first_s();
-        let last = || schedule.ends_s.iter().max().map_or(begin_s, |end_s| *end_s);
-        self.window.unwrap_or_else(|| Window { begin_s, end_s: last().max(begin_s) })
     }
 
     /// CPUs as a [`Dimension`].

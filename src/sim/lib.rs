@@ -17,6 +17,8 @@ pub mod nodes;
 pub mod policy;
 pub mod pool;
 pub mod report;
+pub mod schedule;
 pub mod slurm;
+pub mod waits;
 pub mod whatif;
 pub mod window;

@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::card::Card;
-use super::job::{Dimension, SimJob, Workload};
+use super::card::{self, Card};
+use super::job::{Dimension, Workload};
 use super::nodes::LeafFigures;
-use super::pool::Schedule;
-
-/// Tau of the bounded slowdown, seconds.
-pub const TAU_S: u64 = 10;
+use super::schedule::Schedule;
+use super::waits::{bounded_slowdown, percentile, wait_s};
 
 /// Share of each resource in use over the makespan; absent for one that does not exist.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
@@ -195,23 +193,6 @@ pub fn span(seconds: f64) -> String {
     if days > 0 { format!("{days}d {clock}") } else { clock }
 }
 
-/// Wait of a job, seconds.
-pub fn wait_s(job: &SimJob, start_s: i64) -> i64 {
-    start_s.saturating_sub(job.submit_s).max(0)
-}
-
-/// Bounded slowdown of a job, by its runtime in the log.
-pub fn bounded_slowdown(job: &SimJob, end_s: i64) -> f64 {
-    let turnaround = end_s.saturating_sub(job.submit_s) as f64;
-    (turnaround / job.run_s.max(TAU_S) as f64).max(1.0)
-}
-
-/// Value at a share of an ascending list (nearest rank); the default if empty.
-pub fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
-}
-
 /// Amount of a resource times the seconds of its use, and its whole amount times the seconds of the
 /// period.
 fn in_use(load: &Workload, schedule: &Schedule, of: &Dimension) -> (f64, f64) {
@@ -224,6 +205,14 @@ fn in_use(load: &Workload, schedule: &Schedule, of: &Dimension) -> (f64, f64) {
         .sum();
     let seconds = period.end_s.saturating_sub(period.begin_s);
     (used as f64, of.total as f64 * seconds as f64)
+}
+
+/// Adds the cards of policies, each compared with the one at `base`.
+pub fn fill_cards(load: &Workload, found: &mut [(Figures, Schedule)], base: usize) {
+    let first = found.get(base).map(|(_, schedule)| schedule.clone());
+    for (at, (figures, schedule)) in found.iter_mut().enumerate() {
+        figures.card = Some(card::of(load, schedule, first.as_ref().filter(|_| at != base)));
+    }
 }
 
 /// Returns all figures of a run on a pool of CPUs.
@@ -269,6 +258,9 @@ pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
     figures.time(schedule.wall, schedule.pass_us.clone());
     figures
 }
+
+/// Figures and schedule of a policy.
+pub type Part<'a> = (&'a Figures, &'a Schedule);
 
 impl Figures {
     /// Sets the figures that were measured with the real clock.

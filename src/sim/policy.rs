@@ -4,7 +4,7 @@
 use super::job::Workload;
 use super::nodes::choose::Rule;
 use super::nodes::line::Line;
-use super::pool::Scheduler;
+use super::schedule::Scheduler;
 use phalanx_methods::balance::Mode as BalanceMode;
 use phalanx_methods::data_jobs::bisect::rigid;
 use phalanx_methods::data_jobs::bisect::turns::Turn;

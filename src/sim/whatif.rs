@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
 use super::metrics::Figures;
-use super::nodes::engine::{self, Outcome};
-use super::nodes::{LeafFigures, NodeLoad, Setup};
+use super::nodes::{LeafFigures, NodeLoad, Outcome, Setup, engine};
 
 /// Change of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

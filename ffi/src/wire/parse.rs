@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Checks bytes and turns them into a message.
 
-use std::ffi::c_char;
-
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 mod ask;
+mod check;
 
-use super::kinds::{Mode, OrderState, Proof, ProofResult, Type, Verdict};
+pub use check::WireError;
+use check::{Result, at_most, entries, head, length, mode, nul};
+
+use super::kinds::{OrderState, Proof, ProofResult, Type, Verdict};
 use super::{
     Answer, AnswerHead, End, Ends, EndsHead, GresName, GresNames, GresNamesHead, Header, Hello,
     Job, JobHead, Message, Nodes, NodesHead, Order, OrderHead, Outcome, PHX_ALLOCS_PER_MSG,
@@ -16,122 +18,6 @@ use super::{
     PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PART_FIRST, PHX_PART_LAST, PHX_PART_SAME,
     PHX_QUEUE_PER_MSG, PHX_REASONS, PHX_VERSION, Queue, QueueHead,
 };
-
-/// Why the bytes of a packet are no message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WireError {
-    /// The packet has fewer bytes than the part named.
-    #[error("packet of {got} bytes is too short: {what} needs {need}")]
-    TooShort {
-        /// The part that does not fit.
-        what: &'static str,
-        /// Bytes that the part needs.
-        need: usize,
-        /// Bytes of the packet.
-        got: usize,
-    },
-    /// The packet has more bytes than any packet may have.
-    #[error("packet of {got} bytes is longer than the {PHX_PACKET_MAX} of the largest one")]
-    TooLong {
-        /// Bytes of the packet.
-        got: usize,
-    },
-    /// The bytes do not start on an 8-byte boundary; see [`super::PacketBuf`].
-    #[error("packet is not 8-byte aligned in memory")]
-    Misaligned,
-    /// A header field that can have only one value has a different one.
-    #[error("header: {field} is {got:#x}, expected {expected:#x}")]
-    Header {
-        /// Field of `struct phx_hdr`.
-        field: &'static str,
-        /// The field's only legal value.
-        expected: u64,
-        /// Value of the field.
-        got: u64,
-    },
-    /// The version is not this one: both ends have to be built from the same protocol header.
-    #[error("version {got} of the protocol, expected {PHX_VERSION}")]
-    Version {
-        /// Version in the header.
-        got: u16,
-    },
-    /// A type that this version does not have.
-    #[error("header: type {got} is none of enum phx_type")]
-    UnknownType {
-        /// The header's type.
-        got: u16,
-    },
-    /// The length does not follow from the counts.
-    #[error("{kind}: {got} bytes, expected {expected} from its counts")]
-    Length {
-        /// The message's type.
-        kind: Type,
-        /// Bytes that the counts imply.
-        expected: usize,
-        /// Bytes of the packet.
-        got: usize,
-    },
-    /// A count is above its maximum.
-    #[error("{kind}: {field} is {got}, at most {max} allowed")]
-    TooMany {
-        /// The message's type.
-        kind: Type,
-        /// The field that counts.
-        field: &'static str,
-        /// Value of the count.
-        got: u64,
-        /// Greatest legal value of the count.
-        max: u32,
-    },
-    /// A field has a value that the protocol does not allow.
-    #[error("{kind}: {field}{} is {got}, expected {expected}", At(*.index))]
-    Value {
-        /// The message's type.
-        kind: Type,
-        /// The field; of an array entry, the array's name first.
-        field: &'static str,
-        /// Position in the array, if the field is in one.
-        index: Option<usize>,
-        /// Value of the field.
-        got: u64,
-        /// The expected value.
-        expected: &'static str,
-    },
-    /// The bytes of a name have no final NUL.
-    #[error("{kind}: {field}{} has no final NUL", At(*.index))]
-    NoNul {
-        /// The message's type.
-        kind: Type,
-        /// The name's field.
-        field: &'static str,
-        /// Position in the array, if the name is in one.
-        index: Option<usize>,
-    },
-}
-
-impl WireError {
-    #[cold]
-    pub(super) fn value(
-        kind: Type,
-        field: &'static str,
-        index: Option<usize>,
-        got: u64,
-        expected: &'static str,
-    ) -> Self {
-        WireError::Value { kind, field, index, got, expected }
-    }
-}
-
-/// Displays `[i]` for an array entry, nothing otherwise.
-struct At(Option<usize>);
-
-impl std::fmt::Display for At {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |index| write!(f, "[{index}]"))
-    }
-}
-
-type Result<T> = std::result::Result<T, WireError>;
 
 /// Returns the message in the bytes of one packet.
 ///
@@ -197,17 +83,6 @@ fn only(field: &'static str, expected: u64, got: u64) -> Result<()> {
     if got == expected { Ok(()) } else { Err(WireError::Header { field, expected, got }) }
 }
 
-/// Splits a `T` off the start of `bytes`; returns it and the rest.
-fn head<'a, T>(bytes: &'a [u8], what: &'static str) -> Result<(&'a T, &'a [u8])>
-where
-    T: FromBytes + KnownLayout + Immutable,
-{
-    // check_header() has seen the alignment and every fixed part is a
-    // multiple of 8 long, so only the size can be wrong here.
-    let short = WireError::TooShort { what, need: size_of::<T>(), got: bytes.len() };
-    T::ref_from_prefix(bytes).map_err(|_| short)
-}
-
 /// Parses a message that is exactly one `T`.
 fn fixed<T>(packet: &[u8], kind: Type) -> Result<&T>
 where
@@ -216,42 +91,6 @@ where
     let (message, rest) = head::<T>(packet, kind.as_str())?;
     length(kind, size_of::<T>(), packet.len(), rest.is_empty())?;
     Ok(message)
-}
-
-fn length(kind: Type, expected: usize, got: usize, ok: bool) -> Result<()> {
-    if ok { Ok(()) } else { Err(WireError::Length { kind, expected, got }) }
-}
-
-fn at_most(kind: Type, field: &'static str, got: u32, max: u32) -> Result<()> {
-    if got <= max {
-        Ok(())
-    } else {
-        Err(WireError::TooMany { kind, field, got: u64::from(got), max })
-    }
-}
-
-/// Splits `count` entries of type `E` off the start of `bytes`; returns them and the rest. `count`
-/// is bounded by its maximum before, so the product cannot overflow.
-fn entries<'a, E>(
-    kind: Type,
-    packet: &[u8],
-    bytes: &'a [u8],
-    count: u32,
-) -> Result<(&'a [E], &'a [u8])>
-where
-    E: FromBytes + Immutable,
-{
-    let need = count as usize * size_of::<E>();
-    let start = packet.len() - bytes.len();
-    <[E]>::ref_from_prefix_with_elems(bytes, count as usize).map_err(|_| WireError::Length {
-        kind,
-        expected: start + need,
-        got: packet.len(),
-    })
-}
-
-fn nul(kind: Type, field: &'static str, index: Option<usize>, name: &[c_char]) -> Result<()> {
-    if name.contains(&0) { Ok(()) } else { Err(WireError::NoNul { kind, field, index }) }
 }
 
 fn hello(packet: &[u8]) -> Result<Message<'_>> {
@@ -330,13 +169,6 @@ fn ends(packet: &[u8]) -> Result<Message<'_>> {
     let (entries, rest) = entries::<End>(kind, packet, rest, head.count)?;
     length(kind, packet.len() - rest.len(), packet.len(), rest.is_empty())?;
     Ok(Message::Ends(Ends { head, entries }))
-}
-
-fn mode(kind: Type, raw: u16) -> Result<()> {
-    match Mode::from_raw(raw) {
-        Some(_) => Ok(()),
-        None => Err(WireError::value(kind, "mode", None, u64::from(raw), "one of enum phx_mode")),
-    }
 }
 
 /// Checks a reason, which indexes a table of counters, so that even an unknown one must fit it.

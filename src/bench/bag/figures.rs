@@ -6,7 +6,7 @@ use std::time::Instant;
 use phalanx_methods::bag::Mode;
 
 use super::generate::Case;
-use super::{Instance, Rates, objective, problem};
+use super::instance::{Instance, Rates, objective, problem};
 
 const GAMMAS: [f64; 10] = [1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5];
 const SIZES: [usize; 5] = [30, 100, 500, 1000, 2000];

@@ -18,7 +18,7 @@
 
 use phalanx_core::random::Stream;
 
-use super::{Instance, Rates};
+use super::instance::{Instance, Rates};
 
 const TYPES: usize = 30;
 const MACHINES: usize = 9;

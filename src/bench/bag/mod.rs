@@ -10,6 +10,7 @@
 
 mod figures;
 mod generate;
+mod instance;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,10 +19,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use figures::Figures;
 use generate::Case;
-use phalanx_methods::bag::{MachineType, Mode, Options, Problem, User, solve};
-
-/// An instance: task type and tasks of each user in the order of arrival.
-type Instance = Vec<(usize, u64)>;
+use instance::{Instance, Rates, objective, problem};
+use phalanx_methods::bag::Mode;
 
 /// Allowed distance of the seed's rule from the authors' raw results. Their code
 /// truncates energies to integers while it sorts, adds rounded tasks to the load
@@ -51,11 +50,6 @@ const EXPERIMENT_1: [(f64, [f64; 4]); 10] = [
     (1.45, [255.7246, 203.675, -102.5307, 255.920]),
     (1.50, [297.6675, 226.3056, -67.49697, 297.428]),
 ];
-
-struct Rates {
-    etc: Vec<Vec<f64>>,
-    apc: Vec<Vec<f64>>,
-}
 
 pub fn run(words: &[String]) -> Result<bool> {
     let (mut data, mut svg): (Option<PathBuf>, Option<PathBuf>) = (None, None);
@@ -181,45 +175,6 @@ fn unpack(data: &Path, case: &str, member: Option<&str>) -> Result<Vec<Instance>
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn whole(x: f64) -> u64 {
     x.round() as u64
-}
-
-/// Money per task: gamma times the least energy.
-fn price(rates: &Rates, gamma: f64, task_type: usize) -> f64 {
-    let joules = rates.etc[task_type].iter().zip(&rates.apc[task_type]).map(|(t, p)| t * p);
-    gamma * joules.fold(f64::INFINITY, f64::min)
-}
-
-fn problem(rates: &Rates, gamma: f64, instance: &Instance) -> Problem {
-    let machines = rates.etc.first().map_or(0, Vec::len);
-    let user = |&(task_type, tasks): &(usize, u64)| {
-        let revenue = tasks as f64 * price(rates, gamma, task_type);
-        User { task_type, tasks, revenue }
-    };
-    Problem {
-        energy_price: 1.0,
-        machine_types: (0..machines)
-            .map(|j| MachineType { name: format!("m{j}"), count: 1 })
-            .collect(),
-        etc_s: rates.etc.clone(),
-        apc_w: rates.apc.clone(),
-        initial_load_s: None,
-        idle_w: None,
-        power_cap_w: None,
-        revise: false,
-        users: instance.iter().map(user).collect(),
-    }
-}
-
-fn objective(problem: &Problem, mode: Mode) -> (f64, f64) {
-    match solve(problem, &Options { mode, explain: false }) {
-        Ok(answer) => {
-            (answer.last.objective.unwrap_or(f64::NAN), answer.lp_bound.unwrap_or(f64::NAN))
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            (f64::NAN, f64::NAN)
-        }
-    }
 }
 
 /// Returns all columns for one instance, in the order of [`COLUMNS`].

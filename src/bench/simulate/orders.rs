@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use phalanx_core::number::whole;
+use phalanx_core::number::{nearest_i64, whole};
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_planner::order::{self, Rank, StarvationLimit};
 use phalanx_sim::job::{SimJob, Workload};
 use phalanx_sim::nodes::NodeJob;
 use phalanx_sim::nodes::line::Line;
-use phalanx_sim::pool::Scheduler;
+use phalanx_sim::schedule::Scheduler;
 
 use super::backfill::{Backfill, Request};
 use super::line::Ranked;
@@ -138,8 +138,8 @@ impl Scheduler for EasyPlus<'_> {
         self.pool.pass(now_s, u32::MAX, started);
         for &id in started.iter().skip(before) {
             let Some(job) = self.jobs.get(id as usize) else { continue };
-            let end_s = now_s.saturating_add(seconds(self.latest.mean_of_two(&job.class())));
-            let last_s = now_s.saturating_add(seconds(job.limit_s));
+            let end_s = now_s.saturating_add(nearest_i64(self.latest.mean_of_two(&job.class())));
+            let last_s = now_s.saturating_add(nearest_i64(job.limit_s));
             self.ends.insert((end_s, id));
             self.running.insert(id, Running { end_s, last_s, corrections: 0 });
             if let Some(waiting) = self.waiting_of.get_mut(&job.user) {
@@ -272,7 +272,7 @@ impl Scheduler for Research {
     fn ended(&mut self, id: u32, job: &SimJob, now_s: i64) {
         self.pool.finish(id);
         self.runtimes.observe(&job.class(), job.run_s);
-        self.guard.ended(id, seconds(job.run_s), now_s);
+        self.guard.ended(id, nearest_i64(job.run_s), now_s);
     }
 
     fn pass(&mut self, now_s: i64, started: &mut Vec<u32>) {
@@ -361,7 +361,7 @@ impl Line for Learned {
 
     fn ended(&mut self, id: u32, job: &NodeJob, now_s: i64) {
         self.runtimes.observe(&job.class, job.run_s);
-        self.guard.ended(id, seconds(job.run_s), now_s);
+        self.guard.ended(id, nearest_i64(job.run_s), now_s);
     }
 
     fn advance(&mut self, now_s: i64) {
@@ -385,11 +385,6 @@ impl Line for Learned {
 /// Makes a job of the fair schedule.
 fn by_arrival(id: u32, size: u64, limit_s: u64) -> order::Request {
     order::Request { id, size, limit_s, rank: Rank::ARRIVAL }
-}
-
-/// Seconds as a signed number.
-pub(super) fn seconds(s: u64) -> i64 {
-    i64::try_from(s).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

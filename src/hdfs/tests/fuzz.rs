@@ -11,8 +11,8 @@ use super::super::proto::{
     GetBlockLocationsResponse, GetDatanodeReportResponse, GetFileInfoResponse, GetListingResponse,
     LocatedBlock, LocatedBlocks,
 };
-use super::super::resolve::{Found, Sink};
-use super::super::{Entry, HdfsError, glob, namenode, path_of, rpc, uri, webhdfs};
+use super::super::source::{Entry, Found, Sink, path_of};
+use super::super::{HdfsError, glob, namenode, rpc, uri, webhdfs};
 use super::fake;
 
 fn way<T>(found: Result<T, HdfsError>, good: impl FnOnce(T) -> u64) -> u64 {

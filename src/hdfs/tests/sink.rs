@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 
-use super::super::resolve::{self, Found, FoundReplica, Sink, Striping};
-use super::super::{BlockSource, Entry, HdfsError, Kind};
+use super::super::source::{BlockSource, Entry, Found, FoundReplica, Kind, Sink, Striping};
+use super::super::{HdfsError, resolve};
 use phalanx_core::blocks::{DataNode, Located, Storage};
 
 /// A source of one file with given blocks.

@@ -65,15 +65,10 @@ impl Calendar {
     ///
     /// # Errors
     /// Returns the expected form.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let expected = || {
-            format!(
-                "expected a time such as 08:00, Mon..Fri 08:00, *-*-01 06:30 or 2026-12-24 18:00, \
-                 got {:?}",
-                super::short(text)
-            )
-        };
-        Self::read(text).ok_or_else(expected)
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        Self::read(text).ok_or(
+            "expected a time such as 08:00, Mon..Fri 08:00, *-*-01 06:30 or 2026-12-24 18:00",
+        )
     }
 
     fn read(text: &str) -> Option<Self> {

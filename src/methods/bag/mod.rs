@@ -25,47 +25,17 @@ mod planner;
 mod power;
 mod problem;
 pub mod slots;
+mod solved;
 mod totals;
 
 pub use answer::{Answer, Explanation, Final, ModeResult, UserAnswer};
 pub use problem::{MachineType, Problem, User};
+pub use solved::{Mode, SolveError};
 
-use lp::Optimum;
 use model::Model;
-use online::{Plan, Rule, run};
 use phalanx_core::problem::InputError;
-use planner::{Contender, Planner};
-
-/// The rule that decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// The source paper's rule, fractional, rounded up.
-    Seed,
-    /// The exact optimum of each arrival, fractional, rounded up.
-    Exact,
-    /// The exact optimum of each arrival in whole tasks.
-    Integer,
-    /// Every bag in the proportions of the offline optimum of the totals.
-    Template,
-    /// The best plan of all modes, improved further.
-    #[default]
-    Best,
-    /// Every bag wholly to the machine with the least energy per task.
-    Greedy,
-    /// Every bag in equal parts.
-    Average,
-}
-
-named_modes! { Mode:
-    "seed" => Seed,
-    "exact" => Exact,
-    "integer" => Integer,
-    "template" => Template,
-    "best" => Best,
-    "greedy" => Greedy,
-    "average" => Average,
-}
+use planner::Contender;
+use solved::{Solved, solve_with};
 
 /// Options of [`solve`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,17 +44,6 @@ pub struct Options {
     pub mode: Mode,
     /// Adds [`Answer::explain`].
     pub explain: bool,
-}
-
-/// An error for which there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SolveError {
-    /// A field cannot be used.
-    #[error("{0}")]
-    Input(#[from] InputError),
-    /// Tasks that no machine can take.
-    #[error("{0}")]
-    Infeasible(InputError),
 }
 
 /// Solves a problem.
@@ -138,28 +97,6 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError>
         answer.explain = Some(explanation(&solved));
     }
     Ok(answer)
-}
-
-/// A plan, and what is known of its quality.
-#[derive(Debug)]
-struct Solved {
-    plan: Plan,
-    contenders: Vec<Contender>,
-    optimum: Option<Optimum>,
-}
-
-fn solve_with(problem: &Problem, model: &Model, mode: Mode) -> Solved {
-    let planner = Planner::new(problem, model);
-    let (plan, contenders) = match mode {
-        Mode::Seed => (run(problem, model, Rule::Seed), Vec::new()),
-        Mode::Exact => (run(problem, model, Rule::Exact), Vec::new()),
-        Mode::Integer => (run(problem, model, Rule::Integer), Vec::new()),
-        Mode::Greedy => (run(problem, model, Rule::Greedy), Vec::new()),
-        Mode::Average => (run(problem, model, Rule::Average), Vec::new()),
-        Mode::Template => (planner.template(), Vec::new()),
-        Mode::Best => planner.best(problem.revise),
-    };
-    Solved { plan, contenders, optimum: planner.optimum }
 }
 
 /// Lifts a bound that rounding has put below the answer that it bounds.

@@ -12,8 +12,8 @@
 use super::model::{Model, State};
 use super::online::Plan;
 use super::problem::Problem;
+use super::solved::{Mode, SolveError, Solved, solve_with};
 use super::totals::apportion;
-use super::{Mode, SolveError, Solved, solve_with};
 use phalanx_core::problem::InputError;
 
 /// Doublings of the surcharge, and halvings afterwards.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Numbers of tasks by type and gang, which is all that bounds by type need of gangs.
 
-use super::instance::narrow;
+use phalanx_core::number::as_u32;
 
 /// Types and numbers of tasks by gang.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,7 @@ impl Counts {
         types.sort_unstable();
         let runs = types.chunk_by(|a, b| a == b);
         self.types.extend(runs.map(|run| (run[0], run.len() as f64)));
-        self.ends.push(narrow(self.types.len()));
+        self.ends.push(as_u32(self.types.len()));
     }
 
     /// Number of gangs.

@@ -10,7 +10,7 @@ use fixedbitset::FixedBitSet;
 use crate::eligible::{eligible, reservations_met};
 use crate::gang::inputs::{Belief, Inputs, Settings};
 use crate::gang::reserved::{RUNS, Reserved};
-use crate::place::nodes_when_idle;
+use crate::room::nodes_when_idle;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
 use phalanx_core::number::seconds_of;
 use phalanx_core::reason::is_for_nodes;

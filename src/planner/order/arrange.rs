@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Placed, Stop, Waiting};
+use super::waiting::{Placed, Stop, Waiting};
 use phalanx_core::limits::{ORDER_DELTAS_MAX, ORDER_PASSES_MAX, ORDER_TRIES_MAX};
 
 /// Place in the queue.

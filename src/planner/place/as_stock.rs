@@ -1,34 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Stock's own choice of nodes at the moment of an ask.
 
-use super::topology::by_switches;
-use super::{Candidates, Form, Placer};
+use super::candidates::Candidates;
+use super::topology::{Form, by_switches};
 use crate::cluster::Cluster;
 use crate::stock::{Ask, Offer, Refused, Taken, choose, offers};
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::BySocket;
 use phalanx_core::shape::Shape;
 use phalanx_core::topology::{Kind, Topology};
-
-impl Placer {
-    /// The nodes that stock would take of the candidates, ascending.
-    ///
-    /// # Errors
-    /// [`Refused`]: none, or they are not known.
-    pub fn stock_choice(
-        &self,
-        shape: &Shape,
-        candidates: Candidates<'_>,
-    ) -> Result<Vec<NodeIdx>, Refused> {
-        if !candidates.is_over(self.cluster.usages().len()) {
-            return Err(Refused::Unknown("another node table"));
-        }
-        let (cluster, forms) = (&self.cluster, &self.topologies.forms);
-        let class = |node| class_of(cluster, candidates, node);
-        let taken = stock_choice(cluster, forms, shape, candidates, candidates.iter(), class)?;
-        Ok(taken.into_iter().map(|taken| taken.node).collect())
-    }
-}
 
 /// Tier and Weight of a candidate, as Slurm sees them.
 pub(super) fn class_of(cluster: &Cluster, candidates: Candidates<'_>, node: NodeIdx) -> (u32, u32) {

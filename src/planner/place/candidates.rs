@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The nodes that a job may get, borrowed from the caller.
 
+use serde::{Deserialize, Serialize};
+
 use super::classes::Classes;
-use super::fitting::Excluded;
+use phalanx_core::layout::BySocket;
 use phalanx_core::{Bits, NodeIdx, NodeSet};
 use phalanx_methods::balance::Span;
+
+/// Cores of a node that reservations keep from a job, by socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excluded {
+    /// The node.
+    pub node: NodeIdx,
+    /// The cores.
+    pub cores: BySocket,
+}
 
 /// The candidates as words of a bitmap over the node table, all of them or within a list of nodes.
 #[derive(Debug, Clone, Copy)]

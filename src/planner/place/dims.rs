@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Why;
+use super::why::Why;
 use crate::cluster::{Change, Held, Table};
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::shape::Need;

@@ -5,11 +5,11 @@
 //! Stock's choice takes a look at every candidate. Most choices show by themselves that none is
 //! better, and are not compared.
 
-use super::Why;
 use super::as_stock::{class_of, offers_of, stock_choice, topology_of};
 use super::search::{Search, Split};
 use super::topology::{Form, Route, TopologyPolicy, by_switches};
-use super::uneven::{may_split_otherwise, one_task};
+use super::why::Why;
+use crate::room::{may_split_otherwise, one_task};
 use crate::stock::{Ask, Taken, needs};
 use phalanx_core::NodeIdx;
 use phalanx_core::number::{nearest_u32, nearest_u64};

@@ -3,7 +3,7 @@
 #![allow(clippy::cast_possible_truncation)] // a few nodes
 
 use super::*;
-use crate::cluster::{Held, TableNode};
+use crate::cluster::{Held, Table, TableNode};
 use phalanx_core::layout::{Layout, NodeCores};
 use phalanx_core::shape::Sharing;
 

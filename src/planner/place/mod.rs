@@ -11,6 +11,7 @@ mod as_stock;
 mod busy;
 mod candidates;
 mod classes;
+mod core_kinds;
 mod dims;
 mod fitting;
 mod floor;
@@ -18,10 +19,12 @@ mod floor;
 mod floor_tests;
 #[cfg(test)]
 mod open_tests;
+mod placement;
 mod search;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod tuning;
 mod uneven;
 mod unfit;
 mod why;
@@ -29,123 +32,39 @@ mod why;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use candidates::Candidates;
+pub use candidates::{Candidates, Excluded};
 pub use classes::{Classes, UpToClass};
+use core_kinds::CoreKinds;
 pub(crate) use dims::dimension_names;
 use dims::{CPU, GPU_DIM, KINDS, MEM, fill_amounts, follow, initial_weights, vector};
-use fitting::CoreKinds;
-pub use fitting::Excluded;
+pub use placement::{Placement, Terms};
 use search::Search;
 pub use topology::{Blocks, Form, Greedy, Rules, Tree, place_one};
 use topology::{Chooser, Closed, Route, Routes, Sets, Topologies};
 pub use topology::{TopologyPolicy, TopologyUse};
-pub use uneven::{capacity, may_split_otherwise, nodes_needed, nodes_when_idle};
-pub(crate) use uneven::{one_task, room_for};
+pub use tuning::{GangHold, Tuning, up_to_class};
 use unfit::Unfit;
 pub use why::{Wait, Why};
 
 use crate::attribution::Demand;
-use crate::cluster::{Cluster, RunningJob, Table};
-use crate::measured::UNHEALTHY;
+use crate::cluster::{Cluster, RunningJob};
 use crate::preference::JobKey;
+use crate::room::may_split_otherwise;
+use crate::stock::Refused;
 use crate::tally::{Follower, Tally};
 use crate::usage::NodeUsage;
 use busy::Busy;
-use phalanx_core::shape::{Need, Shape};
+use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::License;
 use phalanx_core::{Amount, NodeIdx, NodeSet};
-use phalanx_methods::balance::{Decision, Engine, EngineError, NoImprovement, Params};
+use phalanx_methods::balance::{Engine, EngineError, NoImprovement, Params};
 pub use phalanx_methods::balance::{Holding, Span};
 
 /// Most chosen nodes whose terms are kept.
 const TERMS_MAX: usize = 16;
 
-/// Parameters of the balance method, by dimension name.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Tuning {
-    /// All parameters but the weights, which depend on the cluster's dimensions.
-    pub params: Params,
-    /// Relative initial weights; empty means all equal.
-    pub initial_weights: BTreeMap<String, f64>,
-    /// Least gain for which a preference may use nodes of a heavier Weight while lighter ones hold
-    /// the job, as [`leaf_cost`](Self::leaf_cost). `None`: none is enough. 0: Weight does not
-    /// count.
-    pub weight_cost: Option<f64>,
-    /// Longest time that a job waits for preferred nodes where its method requires them; `None`:
-    /// not at all.
-    pub preference_hold_ms: Option<u64>,
-    /// Longest wait of an array's task for planned nodes within a user's budget; `None`: none.
-    pub brief_hold_ms: Option<u64>,
-    /// Limits of the wait of gangs that are worth less than their cost; `None`: no wait.
-    pub gang_hold: Option<GangHold>,
-    /// Level of each node by name, 0 the best, by measured values: of nodes of one Weight, those of
-    /// the least levels that hold the job are compared. A node without a level comes last. Nodes
-    /// from level [`measured::UNHEALTHY`] on come after all others, whatever their Weight. Empty:
-    /// no levels.
-    ///
-    /// [`measured::UNHEALTHY`]: crate::measured::UNHEALTHY
-    pub levels: Arc<BTreeMap<Arc<str>, u32>>,
-    /// How switches and blocks are used.
-    pub topology: TopologyPolicy,
-    /// Least gain for which a preference may use one leaf more than needed, per leaf: a share of
-    /// speed, or of input read where it lies. `None`: none is enough.
-    pub leaf_cost: Option<f64>,
-}
-
-/// Limits of holding back gangs that are worth less than their cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GangHold {
-    /// Longest hold of one gang, milliseconds.
-    pub gang_ms: u64,
-    /// Longest time for which the gangs of one user hold one partition, milliseconds; see
-    /// [`HoldBudget`](crate::preference::HoldBudget).
-    pub user_ms: u64,
-}
-
-impl Tuning {
-    /// Returns the class of a node, the best first: its health and Weight, then its level.
-    fn class_of(&self, name: &str, weight: u32) -> ((bool, u32), u32) {
-        let weight = if self.weight_cost == Some(0.0) { 0 } else { weight };
-        if self.levels.is_empty() {
-            return ((false, weight), 0);
-        }
-        match self.levels.get(name).copied() {
-            Some(level) => ((level >= UNHEALTHY, weight), level),
-            None => ((false, weight), u32::MAX),
-        }
-    }
-}
-
-/// A decision for one job.
-#[derive(Debug, Clone)]
-pub struct Placement {
-    /// Node indexes, ascending.
-    pub nodes: Vec<NodeIdx>,
-    /// Candidates that Slurm offered.
-    pub candidates: usize,
-    /// Amounts that each of the chosen nodes gives, in the order of the nodes.
-    pub needs: Vec<Need>,
-    /// Scores and weights; the runner-up once the decision is [explained](Placer::explain).
-    pub decision: Decision,
-    /// Terms of the scores of the first chosen nodes, and last of the score of the runner-up, once
-    /// it is explained; empty in mode seed.
-    pub terms: Vec<(NodeIdx, Terms)>,
-    /// Last end of the jobs that were on the nodes of `terms`, Unix seconds; 0: none is known.
-    pub busy_s: Vec<u64>,
-    /// Time for which the job may run.
-    pub span: Option<Span>,
-    /// Leaves of the placement, where there are switches or blocks.
-    pub topology: Option<TopologyUse>,
-    /// Candidates, and of them chosen nodes, that Slurm takes last whatever their Weight: those
-    /// above tier 0 of [`Classes::keys`].
-    pub not_ready: (usize, usize),
-}
-
 /// Tier, whether unhealthy, and Weight of a class of nodes; then its level.
 type ClassKey = ((u32, (bool, u32)), u32);
-
-/// Named terms of a score.
-pub type Terms = Vec<(&'static str, f64)>;
 
 /// Usage and engine, kept in step.
 #[derive(Debug)]
@@ -581,6 +500,25 @@ impl Placer {
         search.run(up_to, last)
     }
 
+    /// The nodes that stock would take of the candidates, ascending.
+    ///
+    /// # Errors
+    /// [`Refused`]: none, or they are not known.
+    pub fn stock_choice(
+        &self,
+        shape: &Shape,
+        candidates: Candidates<'_>,
+    ) -> Result<Vec<NodeIdx>, Refused> {
+        if !candidates.is_over(self.cluster.usages().len()) {
+            return Err(Refused::Unknown("another node table"));
+        }
+        let (cluster, forms) = (&self.cluster, &self.topologies.forms);
+        let class = |node| as_stock::class_of(cluster, candidates, node);
+        let taken =
+            as_stock::stock_choice(cluster, forms, shape, candidates, candidates.iter(), class)?;
+        Ok(taken.into_iter().map(|taken| taken.node).collect())
+    }
+
     /// Adds the runner-up and the terms of the scores to a placement that was just decided. They
     /// may follow the answer, since nobody waits for them.
     pub fn explain(&mut self, placement: &mut Placement) {
@@ -625,21 +563,4 @@ impl Placer {
         let keyed = by_class.into_iter().map(|((key, _), set)| (key, set));
         (classes::up_to(keyed, all.len()), last)
     }
-}
-
-/// Nodes up to each class of Weight and level, lightest first; empty if all are
-/// of one class.
-#[must_use]
-pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<UpToClass> {
-    let nodes = &table.nodes;
-    let mut by_class: BTreeMap<((bool, u32), u32), Vec<usize>> = BTreeMap::new();
-    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty()) {
-        by_class.entry(tuning.class_of(&node.name, node.weight)).or_default().push(at);
-    }
-    let keyed = by_class.into_iter().map(|((weight, _), members)| {
-        let mut set = NodeSet::new(nodes.len());
-        set.extend(members.into_iter().map(NodeIdx::new));
-        (weight, set)
-    });
-    classes::up_to(keyed, nodes.len())
 }

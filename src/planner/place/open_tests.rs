@@ -9,10 +9,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cluster::{Held, TableNode};
+use crate::cluster::{Held, Table, TableNode};
 use crate::preference::{
     CandidateSet, JobKey, Method, Note, Preference, PreferenceTable, Preferences, Question, Waits,
 };
+use crate::room::{nodes_needed, nodes_when_idle};
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory};
 
 const CPUS: u64 = 8;

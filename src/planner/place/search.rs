@@ -2,13 +2,16 @@
 //! The search for the nodes of one job: which classes of nodes, how many nodes, and what each of
 //! them gives. Which of the offered nodes are taken is the [`Chooser`]'s part.
 
+use super::candidates::Candidates;
 use super::classes::UpToClass;
+use super::core_kinds::CoreKinds;
 use super::dims::fill_amounts;
-use super::fitting::CoreKinds;
+use super::placement::Placement;
 use super::topology::{Chooser, Closed, Route, Sets};
-use super::uneven::may_split_otherwise;
+use super::tuning::Tuning;
 use super::unfit::Unfit;
-use super::{Candidates, Placement, Tuning, Wait, Why};
+use super::why::{Wait, Why};
+use crate::room::may_split_otherwise;
 use crate::stock::Taken;
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::{Amount, NodeIdx, NodeSet};

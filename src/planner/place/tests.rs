@@ -5,7 +5,7 @@ mod reference;
 mod reference_tests;
 
 use super::*;
-use crate::cluster::{Held, TableNode};
+use crate::cluster::{Held, Table, TableNode};
 use phalanx_core::shape::{GresWant, LeftToSlurm, Sharing};
 use phalanx_methods::balance::Mode;
 

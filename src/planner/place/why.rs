@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Reasons why no nodes are named for a job, from the choice of nodes to the answer.
 
-use crate::stock::Refused;
 use phalanx_core::shape::LeftToSlurm;
 
 /// Reason why no nodes are named for a job.
@@ -39,14 +38,6 @@ pub enum Wait {
 }
 
 impl Why {
-    /// The reason for which stock's steps name no nodes.
-    pub(super) fn of_stock(refused: Refused) -> Self {
-        match refused {
-            Refused::NoFit => Self::NoFit,
-            Refused::Unknown(option) => Self::Unknown(option),
-        }
-    }
-
     /// Returns the reason in words, for the plan.
     pub fn word(self) -> &'static str {
         match self {

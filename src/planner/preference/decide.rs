@@ -6,10 +6,8 @@ use std::sync::Arc;
 use super::model::{CandidateSet, Method, PreferenceUse, Unused};
 use super::question::{Question, Waits};
 use super::table::{Entry, Preferences};
-use crate::place::{
-    Candidates, Holding, Placement, Placer, TopologyUse, Wait, Why, may_split_otherwise,
-    nodes_when_idle,
-};
+use crate::place::{Candidates, Holding, Placement, Placer, TopologyUse, Wait, Why};
+use crate::room::{may_split_otherwise, nodes_when_idle};
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::number::{as_f64, as_u32};
 use phalanx_core::shape::{LeftToSlurm, Shape};

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::{Class, GRES, Offer, Rest, are_neighbours};
-use crate::cluster::Table;
+use super::ask::{Class, GRES, Offer, Rest};
+use crate::cluster::{Table, are_neighbours};
 use phalanx_core::number::nearest_i64;
 
 /// A run of offers.

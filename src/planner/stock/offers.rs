@@ -5,9 +5,9 @@
 //! `gres_select_filter_remove_unusable` and `gres_select_filter_sock_core` of
 //! `plugins/select/cons_tres` (`cons_common` before 23.02).
 
-use super::{GRES, Offer, signed};
+use super::ask::{GRES, Offer, signed};
 use crate::cluster::Cluster;
-use crate::place::{one_task, room_for};
+use crate::room::{one_task, room_for};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::BySocket;

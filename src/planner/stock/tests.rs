@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tests of stock's choice in cases that were worked out by hand from its steps.
 
+use super::ask::GRES;
 use super::*;
 use phalanx_core::snapshot::TableNode;
 use phalanx_core::topology::parse_file;

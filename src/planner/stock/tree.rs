@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Chooses by leaf switches: the top switch, classes of Weight below it, then leaf after leaf.
 
-use super::{Class, GRES, Offer, Rest};
+use super::ask::{Class, GRES, Offer, Rest};
 use crate::place::{Greedy, Rules, Tree};
 use phalanx_core::number::{nearest_i64, nearest_u32, nearest_u64};
 use phalanx_core::topology::Topology;

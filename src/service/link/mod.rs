@@ -9,6 +9,7 @@ mod clock;
 mod convert;
 mod copy;
 mod order;
+mod protocol_error;
 mod responder;
 mod server;
 mod session;

@@ -23,8 +23,9 @@ use thiserror::Error;
 
 use crate::link::clock;
 use crate::link::order::{LEASE, RENEW, Wanted};
+use crate::link::protocol_error::ProtocolError;
 use crate::link::responder::Responder;
-use crate::link::session::{ProtocolError, Session, Step};
+use crate::link::session::{Session, Step};
 use phalanx_mirror::LinkEvent;
 
 /// Longest wait for a packet, after which the thread does its other work.

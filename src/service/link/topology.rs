@@ -6,7 +6,7 @@ use phalanx_core::snapshot::Table;
 use phalanx_core::topology::{self, Kind, Parts, Topology};
 use phalanx_ffi::wire::{self, WireName};
 
-use crate::link::session::ProtocolError;
+use crate::link::protocol_error::ProtocolError;
 
 /// One topology in the form that the plugin sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

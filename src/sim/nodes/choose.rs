@@ -8,7 +8,7 @@ use phalanx_core::shape::{Need, Shape};
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
 use phalanx_methods::data_jobs::bisect::turns::Turn;
 use phalanx_planner::cluster::Cluster;
-use phalanx_planner::place::{capacity, may_split_otherwise};
+use phalanx_planner::room::{capacity, may_split_otherwise};
 use phalanx_planner::usage::{Level, NodeUsage};
 
 /// Score of a need on a node where it fits, with the mix of all requests in GPUs; less is better.

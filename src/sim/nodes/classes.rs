@@ -14,7 +14,6 @@ use phalanx_planner::usage::NodeUsage;
 
 use super::choose::{GpuMix, Rule};
 use super::leaves::LeafUse;
-use super::reserve::Reservation;
 use super::stock::Stock;
 use super::{NodeJob, NodeLoad};
 
@@ -76,11 +75,11 @@ impl Classes {
         self.list.get(class as usize)
     }
 
-    /// Nodes of a class that are not kept for another job.
-    pub(super) fn free_for(&self, class: u32, beside: Option<&Reservation>) -> NodeSet {
+    /// Nodes of a class but those that are kept for another job.
+    pub(super) fn free_for(&self, class: u32, kept: Option<&NodeSet>) -> NodeSet {
         let mut nodes = self.get(class).map_or_else(|| NodeSet::new(0), |own| own.nodes.clone());
-        if let Some(reservation) = beside {
-            nodes.subtract(&reservation.nodes);
+        if let Some(kept) = kept {
+            nodes.subtract(kept);
         }
         nodes
     }

@@ -8,44 +8,17 @@ use std::time::{Duration, Instant};
 use super::chooser::{Chooser, LOOKED_AT, NoFit, NoStart};
 use super::classes::Classes;
 use super::inputs::Run;
-use super::leaves::{LeafFigures, Placed};
+use super::leaves::Placed;
 use super::line::{ByArrival, Line};
-use super::record::Record;
+use super::record::{Outcome, Record};
 use super::reserve::{Ask, Expected, Reservation};
 use super::slurmctld::Slurmctld;
-use super::usage::Usage;
 use super::{NodeJob, NodeLoad, Ran, Setup};
 use crate::events::Events;
 use crate::policy::Order;
 use phalanx_core::NodeSet;
 use phalanx_core::number::{nearest_i64, nearest_u64};
 use phalanx_planner::cluster::RunningJob;
-
-/// Result of a simulation.
-#[derive(Debug, Clone, Default)]
-pub struct Outcome {
-    /// Start of each job, Unix seconds; `None` if the job never fitted.
-    pub starts_s: Vec<Option<i64>>,
-    /// End of each job, Unix seconds; 0 if the job never fitted.
-    pub ends_s: Vec<i64>,
-    /// Input read from other nodes, percent, where jobs have inputs.
-    pub input_remote_pct: Option<f64>,
-    /// Node indexes of each job.
-    pub nodes: Vec<Vec<u32>>,
-    /// Shares of the resources over time.
-    pub usage: Usage,
-    /// Joules, if the nodes' power is known.
-    pub joules: Option<f64>,
-    /// Leaf switches or blocks, where there is a topology.
-    pub leaves: Option<LeafFigures>,
-    /// Longest time from a job's first promised start to its start, as
-    /// [`Schedule`](crate::pool::Schedule).
-    pub slip_s: Option<i64>,
-    /// Real time of each pass that started jobs, microseconds.
-    pub pass_us: Vec<f32>,
-    /// Real time that the whole simulation took.
-    pub wall: Duration,
-}
 
 /// Runs the jobs until the last one has ended, or at most to `until_s`, Unix seconds; calls
 /// `progress` with the number of jobs ended so far.
@@ -234,7 +207,13 @@ impl<'a> Sim<'a> {
             let known = known.or_else(|| beside.and_then(|_| failed_beside.get(&class).copied()));
             let choice = match known {
                 Some(why) => Err(NoStart::NoFit(why)),
-                None => self.choose(id, job, class, self.classes.free_for(class, beside), now_s),
+                None => self.choose(
+                    id,
+                    job,
+                    class,
+                    self.classes.free_for(class, beside.map(|r| &r.nodes)),
+                    now_s,
+                ),
             };
             match choice {
                 Ok(placed) => {

@@ -11,24 +11,13 @@ use phalanx_methods::data_jobs::bisect::turns::{self, Turn};
 use phalanx_methods::data_jobs::blockmap::declared;
 use phalanx_planner::cluster::Held;
 
-use super::{NodeJob, NodeLoad};
+use super::jobs::{Inputs, NodeJob, NodeLoad};
 use crate::job::{Ids, id_of};
 
 /// Megabytes of a block.
 pub(super) const BLOCK_MB: f64 = 128.0;
 /// Nodes that hold a block.
 const REPLICAS: usize = 3;
-
-/// Inputs of the jobs of a load.
-#[derive(Debug, Clone, Copy)]
-pub struct Inputs {
-    /// Blocks of each input.
-    pub blocks: usize,
-    /// Seed by which the nodes of inputs are drawn.
-    pub seed: u64,
-    /// MB/s from another node.
-    pub transfer_mb_per_s: f64,
-}
 
 /// Time and input of a run on some nodes.
 #[derive(Debug, Clone, Copy, Default)]

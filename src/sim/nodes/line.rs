@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::NodeJob;
+use super::jobs::NodeJob;
 
 /// The waiting jobs on nodes, in an order that the implementation decides. Ids grow with arrival.
 pub trait Line {

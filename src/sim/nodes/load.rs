@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fixedbitset::FixedBitSet;
 
-use super::engine::{self, Outcome};
+use super::engine;
+use super::record::Outcome;
 use super::{NodeJob, NodeLoad, Setup};
 use crate::job::{Dimension, Ids, SimJob, Workload, id_of};
 use crate::metrics::{self, Figures};
-use crate::pool::Schedule;
+use crate::schedule::Schedule;
 use crate::window::Window;
 use phalanx_core::number::nearest_u32;
 use phalanx_core::shape::{GresWant, Memory, Need, Shape, Sharing};

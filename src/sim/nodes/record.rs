@@ -8,10 +8,35 @@ use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 
 use super::NodeLoad;
 use super::choose::GpuMix;
-use super::engine::Outcome;
 use super::inputs::Run;
-use super::leaves::LeafUse;
+use super::leaves::{LeafFigures, LeafUse};
 use super::usage::Usage;
+
+/// Result of a simulation.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Start of each job, Unix seconds; `None` if the job never fitted.
+    pub starts_s: Vec<Option<i64>>,
+    /// End of each job, Unix seconds; 0 if the job never fitted.
+    pub ends_s: Vec<i64>,
+    /// Input read from other nodes, percent, where jobs have inputs.
+    pub input_remote_pct: Option<f64>,
+    /// Node indexes of each job.
+    pub nodes: Vec<Vec<u32>>,
+    /// Shares of the resources over time.
+    pub usage: Usage,
+    /// Joules, if the nodes' power is known.
+    pub joules: Option<f64>,
+    /// Leaf switches or blocks, where there is a topology.
+    pub leaves: Option<LeafFigures>,
+    /// Longest time from a first start promised to a start, as in
+    /// [`Schedule`](crate::schedule::Schedule).
+    pub slip_s: Option<i64>,
+    /// Real time of each pass that started jobs, microseconds.
+    pub pass_us: Vec<f32>,
+    /// Real time that the whole simulation took.
+    pub wall: Duration,
+}
 
 /// Sums and lists from which the outcome is made.
 pub(super) struct Record<'a> {

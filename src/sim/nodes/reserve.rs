@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::cluster::{Cluster, Held, give_back};
-use phalanx_planner::place::{capacity, may_split_otherwise};
+use phalanx_planner::room::{capacity, may_split_otherwise};
 
 use super::choose::by_weight;
 use super::classes::Class;

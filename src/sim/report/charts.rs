@@ -2,9 +2,9 @@
 //! The curves of a report.
 
 use super::super::job::{Dimension, Workload};
-use super::super::metrics::wait_s;
-use super::super::pool::Schedule;
-use super::Part;
+use super::super::metrics::Part;
+use super::super::schedule::Schedule;
+use super::super::waits::wait_s;
 use super::svg::{Axis, Line, chart};
 
 /// Height of a chart.

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::super::job::Workload;
-use super::super::metrics::{FIGURES, Figure, Figures, bounded_slowdown, wait_s};
-use super::Part;
+use super::super::metrics::{FIGURES, Figure, Figures, Part};
+use super::super::waits::{bounded_slowdown, wait_s};
 
 /// Writes one line for each policy.
 pub(super) fn summary(figures: &[&Figures]) -> String {

@@ -12,15 +12,11 @@ use std::path::Path;
 
 use super::card::{Card, ClassWaits};
 use super::job::Workload;
-use super::metrics::{FIGURES, Figure, Figures};
-use super::pool::Schedule;
+use super::metrics::{FIGURES, Figure, Figures, Part};
 use phalanx_core::problem::InputError;
 
 /// Heading of the section with waits by class.
 pub const WAITS: &str = "Median wait / 95 % waited at most";
-
-/// Figures and schedule of a policy.
-pub type Part<'a> = (&'a Figures, &'a Schedule);
 
 /// Writes `report.html`, `summary.csv` and `jobs.csv` into a directory, which
 /// is made if missing.

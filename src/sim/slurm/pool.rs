@@ -7,7 +7,7 @@ use super::cpus::Cpus;
 use super::slots::{Group, Search};
 use super::{Clock, Place, Planned, Queue, Rules, Slots, Windows};
 use crate::job::{SimJob, Workload};
-use crate::pool::{Schedule, Scheduler, schedule};
+use crate::schedule::{Schedule, Scheduler, schedule};
 
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
 pub fn run(load: &Workload, rules: &Rules, progress: &dyn Fn(usize)) -> Schedule {

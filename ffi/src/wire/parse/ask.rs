@@ -6,9 +6,8 @@ use super::super::{
     Ask, AskHead, Class, Exc, Message, Mode, PHX_CLASS_PLANES_MAX, PHX_EXC_MAX, PHX_GRES_PER_JOB,
     PHX_NODES_MAX, PHX_PART_FIRST, PHX_PART_LAST, PHX_PREEMPT_MAX, PHX_TOPOLOGIES_MAX,
     PHX_TOPOLOGY_DEFAULT, PHX_TOPOLOGY_TEXT_MAX, PHX_TOPOLOGY_UNKNOWN, Topology, TopologyHead,
-    WireError,
 };
-use super::{Result, at_most, entries, head, length, mode, nul};
+use super::check::{Result, WireError, at_most, entries, head, length, mode, nul};
 
 const ASK: Type = Type::Ask;
 

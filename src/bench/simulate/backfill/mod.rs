@@ -14,9 +14,9 @@ mod list;
 
 use std::collections::BTreeMap;
 
+use phalanx_core::number::nearest_i64;
 use phalanx_planner::order::Rank;
 
-use super::orders::seconds;
 use list::{Blocks, Entry, Summary};
 
 /// A job that may be started.
@@ -232,7 +232,7 @@ impl Backfill {
         self.waiting.remove(&job.id);
         self.line.remove(&job.key());
         self.free -= job.size;
-        let end_s = now_s.saturating_add(seconds(job.window_s));
+        let end_s = now_s.saturating_add(nearest_i64(job.window_s));
         let end = End { end_s, id: job.id, size: job.size };
         self.running.insert(job.id, end);
         self.ends.insert(end);

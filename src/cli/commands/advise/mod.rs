@@ -2,30 +2,27 @@
 //! `phalanx advise`: better requests for users, and better settings for sites.
 
 mod render;
+mod report;
 pub mod search;
 mod slurm_conf;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 use nix::unistd::{User, geteuid};
-use serde::Serialize;
 
 use crate::commands::history::run_of;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::{Outcome, note_left_out};
 use crate::time::since_ms;
-use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::trace::{LeftOut, sacct};
 use phalanx_messages::rest::RunsReport;
-use phalanx_methods::learn::advice::{Advice, Past, advise};
-use phalanx_methods::learn::program_name;
 use phalanx_sim::input;
+use report::Report;
 
 /// Greatest number of runs that are read.
 const RUNS_MAX: u32 = 100_000;
@@ -59,37 +56,6 @@ pub struct Time {
     sacct: Option<PathBuf>,
 }
 
-/// Output of `--json`.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    runs: u64,
-    /// Jobs, those with most unused CPU time first.
-    jobs: Vec<Row>,
-}
-
-/// Runs of one user under one job name.
-#[derive(Debug, Default, Serialize)]
-struct Row {
-    user: String,
-    /// Job name without its numbers, or `=CLASS`.
-    job: String,
-    runs: usize,
-    /// Duration of the longest run, in seconds.
-    longest_s: u64,
-    /// Limit of the latest run, minutes.
-    asked_min: u32,
-    /// Shorter limit that is advised, minutes.
-    advised_min: Option<u32>,
-    /// Number of the latest runs that were ended by their limit.
-    cut: usize,
-    /// Number of runs for which earlier runs advised a shorter limit.
-    tried: usize,
-    /// Number of runs among `tried` that the shorter limit would have ended early.
-    too_short: usize,
-    /// CPU hours that limits reserved beyond the runs' ends.
-    unused_cpu_hours: f64,
-}
-
 impl Time {
     fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let user = self.user_of();
@@ -103,7 +69,7 @@ impl Time {
         };
         runs.retain(|run| user.as_ref().is_none_or(|user| run.user == *user));
         runs.sort_by(|a, b| (a.end_s, &a.job).cmp(&(b.end_s, &b.job)));
-        global.show(&report(&runs), |report| render::text(report, user.as_deref()))
+        global.show(&Report::of(&runs), |report| render::text(report, user.as_deref()))
     }
 
     /// Returns the user whose jobs count; `None`: all users.
@@ -124,61 +90,4 @@ fn of_sacct(file: &std::path::Path) -> Result<Vec<Run>, Failure> {
         .map_err(|error| Failure::usage(format!("{}: {error}", input::shown(file))))?;
     note_left_out(&input::shown(file), &left_out);
     Ok(runs)
-}
-
-/// Makes the report of `runs`, which are sorted, the oldest first.
-fn report(runs: &[Run]) -> Report {
-    let mut groups: BTreeMap<(&str, String), Vec<&Run>> = BTreeMap::new();
-    for run in runs.iter().filter(|run| past_of(run).is_some()) {
-        let job = match &run.declared {
-            Some(class) => format!("={class}"),
-            None => program_name(&run.name),
-        };
-        groups.entry((&run.user, job)).or_default().push(run);
-    }
-    let count = groups.values().map(|group| group.len() as u64).sum();
-    let mut jobs: Vec<Row> = groups.into_iter().map(row).collect();
-    jobs.sort_by(|a, b| {
-        let by_hours = b.unused_cpu_hours.total_cmp(&a.unused_cpu_hours);
-        by_hours.then_with(|| (&a.user, &a.job).cmp(&(&b.user, &b.job)))
-    });
-    Report { runs: count, jobs }
-}
-
-fn row(((user, job), group): ((&str, String), Vec<&Run>)) -> Row {
-    let past: Vec<Past> = group.iter().filter_map(|run| past_of(run)).collect();
-    let advised = advise(&past);
-    let unused = group.iter().zip(&past).map(|(run, past)| {
-        let unused_s = (u64::from(past.limit_min) * 60).saturating_sub(past.run_s);
-        as_f64(unused_s * run.cpus.max(1)) / 3600.0
-    });
-    Row {
-        user: user.to_owned(),
-        job,
-        runs: past.len(),
-        longest_s: past.iter().map(|past| past.run_s).max().unwrap_or(0),
-        asked_min: past.last().map_or(0, |past| past.limit_min),
-        advised_min: match advised.advice {
-            Advice::Shorter(minutes) => Some(minutes),
-            _ => None,
-        },
-        cut: match advised.advice {
-            Advice::Longer(cut) => cut,
-            _ => 0,
-        },
-        tried: advised.tried,
-        too_short: advised.too_short,
-        unused_cpu_hours: unused.sum(),
-    }
-}
-
-/// Returns what a run says of the time that such jobs need; `None` if it says nothing, or had no
-/// limit.
-fn past_of(run: &Run) -> Option<Past> {
-    let cut = match run.state.split_whitespace().next()? {
-        "COMPLETED" => false,
-        "TIMEOUT" => true,
-        _ => return None,
-    };
-    Some(Past { run_s: run.elapsed_ms.div_ceil(1000), limit_min: run.limit_min?, cut })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The text of `phalanx advise`.
 
-use super::{Report, Row};
+use super::report::{Report, Row};
 use crate::text::{table_of, wrapped};
 use phalanx_methods::learn::advice::RUNS_MIN;
 

@@ -14,12 +14,13 @@ use phalanx_core::number::{as_f64, nearest_u64, nearest_usize};
 use phalanx_core::snapshot::Node;
 use phalanx_sim::card;
 use phalanx_sim::job::Workload;
-use phalanx_sim::metrics::{Figures, wait_s};
+use phalanx_sim::metrics::Figures;
 use phalanx_sim::nodes::load::figures;
 use phalanx_sim::nodes::{NodeLoad, Setup, engine};
 use phalanx_sim::policy::SLURM;
-use phalanx_sim::pool::Schedule;
+use phalanx_sim::schedule::Schedule;
 use phalanx_sim::slurm::{Parameters, Rules};
+use phalanx_sim::waits::wait_s;
 
 /// Numbers of a partition's jobs that backfill reserves nodes for, which are tried; 0: all.
 const RESERVED: [i64; 4] = [0, 1, 2, 3];

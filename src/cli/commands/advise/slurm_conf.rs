@@ -162,7 +162,7 @@ impl SlurmConf {
             &phalanx_sim::slurm::Rules::default(),
         );
         let mut was = [happened(load, pool, &setup)];
-        phalanx_sim::card::fill(pool, &mut was, 0);
+        phalanx_sim::metrics::fill_cards(pool, &mut was, 0);
         let [(was, _)] = was;
         doubt(pool, &was, &today.figures)
     }

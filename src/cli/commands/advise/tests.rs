@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The text of `phalanx advise time`, from fixed runs.
 
-use super::{Report, render::text, report};
+use super::{render::text, report::Report};
 use crate::text::tests::assert_text;
 use phalanx_core::run::Run;
 
@@ -32,7 +32,7 @@ fn runs() -> Vec<Run> {
 
 #[test]
 fn advice_text() {
-    assert_text(&text(&report(&runs()), None), include_str!("snapshots/time.txt"));
+    assert_text(&text(&Report::of(&runs()), None), include_str!("snapshots/time.txt"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::check_refused::{self, Unusable};
+use super::files::{self, Unusable};
 use super::plugin::{self, PluginFile};
 use crate::client::Client;
 use crate::command;
@@ -169,7 +169,7 @@ impl Facts {
             .as_ref()
             .ok()
             .filter(is_here)
-            .map_or_else(Vec::new, |conf| check_refused::files(conf, slurm_uid, &slurm_groups));
+            .map_or_else(Vec::new, |conf| files::files(conf, slurm_uid, &slurm_groups));
         let cgroup = path.with_file_name("cgroup.conf");
         let text = std::fs::read(&cgroup).ok();
         Facts {

@@ -14,6 +14,7 @@ mod check_overlay;
 mod check_refused;
 mod check_slurm;
 mod facts;
+mod files;
 mod plugin;
 mod render;
 mod report;

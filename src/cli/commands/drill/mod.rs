@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Pid;
-use serde::Serialize;
 
 use crate::client::{Client, Method};
 use crate::command::output;
@@ -29,6 +28,7 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{DrillReport, PluginStatus, Status};
+use render::{Report, Row};
 
 /// Let phalanxd hang, die and restart on purpose, and show what that costs slurmctld
 ///
@@ -93,34 +93,6 @@ struct Drill {
     /// Commands that ask slurmctld.
     commands: Vec<(&'static str, Vec<String>)>,
     start: Option<String>,
-}
-
-/// Cost of one failure.
-#[derive(Debug, Default, Serialize)]
-struct Row {
-    /// Row of README's table; empty: before any failure.
-    failure: &'static str,
-    done: &'static str,
-    commands: u32,
-    /// Longest command, milliseconds.
-    longest_ms: f64,
-    /// Questions of the overlay, those without an answer in time, and the time that these took.
-    asks: u64,
-    in_vain: u64,
-    in_vain_ms: f64,
-    /// Longest time of the overlay's own part of one call, milliseconds.
-    call_ms: f64,
-    /// Seconds from the end of the failure until the former state was back.
-    back_s: Option<f64>,
-    /// Promises that did not hold.
-    wrong: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    held: bool,
-    rows: Vec<Row>,
-    not_tried: Vec<(&'static str, String)>,
 }
 
 impl Args {

@@ -1,12 +1,41 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The text of `phalanx drill`.
+//! The report of `phalanx drill`, and its text.
 
-use super::{Report, Row};
+use serde::Serialize;
+
 use crate::text::units::many;
 use crate::text::{clean, heading, table_of, wrapped};
 
 /// Most columns of a table.
 const COLUMNS: usize = 80;
+
+/// Cost of one failure.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Row {
+    /// Row of README's table; empty: before any failure.
+    pub(super) failure: &'static str,
+    pub(super) done: &'static str,
+    pub(super) commands: u32,
+    /// Longest command, milliseconds.
+    pub(super) longest_ms: f64,
+    /// Questions of the overlay, those without an answer in time, and the time that these took.
+    pub(super) asks: u64,
+    pub(super) in_vain: u64,
+    pub(super) in_vain_ms: f64,
+    /// Longest time of the overlay's own part of one call, milliseconds.
+    pub(super) call_ms: f64,
+    /// Seconds from the end of the failure until the former state was back.
+    pub(super) back_s: Option<f64>,
+    /// Promises that did not hold.
+    pub(super) wrong: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) held: bool,
+    pub(super) rows: Vec<Row>,
+    pub(super) not_tried: Vec<(&'static str, String)>,
+}
 
 pub fn text(report: &Report) -> String {
     let mut out = wrapped(&sentence(report), "");

@@ -16,23 +16,20 @@ mod verdict;
 pub use verdict::doubt;
 
 use std::path::PathBuf;
-use std::time::Duration;
-
-use serde::Serialize;
 
 use crate::client::{Client, Method};
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::time::since_ms;
+use audit::PATIENCE;
 use phalanx_messages::rest::{ActivityReport, NodesReport};
 use phalanx_sim::report::write_file;
-use simulated::{Simulated, Simulation};
+use render::Report;
+use simulated::Simulation;
 
 /// Begin of the period without `--since`.
 const SINCE: &str = "30d";
-/// Longest wait for a report, since a month of a large cluster takes time to sum up.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Show what Phalanx did on this cluster, and what it would have done
 ///
@@ -71,17 +68,6 @@ commands! {
     Shadow(shadow::Args),
     Compare(compare::Args),
     Energy(energy::Args),
-}
-
-/// The whole report, as `--json` prints it.
-#[derive(Debug, Default, Serialize)]
-pub struct Report {
-    /// Activity; absent where phalanxd did not report it.
-    pub activity: Option<ActivityReport>,
-    /// Reason why `activity` is absent.
-    pub no_activity: Option<String>,
-    /// Simulation of the accounting; absent without `--sacct`.
-    pub simulated: Option<Simulated>,
 }
 
 impl Args {

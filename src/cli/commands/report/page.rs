@@ -3,9 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::Report;
 use super::facts::{self, simulated_about};
-use super::render::{NOT_COMPARED, by_method, period};
+use super::render::{NOT_COMPARED, Report, by_method, period};
 use super::simulated::Simulation;
 use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ActivityReport, Point, Share};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The text of `phalanx report`.
+//! The report of `phalanx report`, and its text.
 
 use std::fmt::Write as _;
 
-use super::Report;
+use serde::Serialize;
+
 use super::facts::{self, simulated_about};
 use super::simulated::{SHOWN, Simulated};
 use crate::commands::simulate::figures_text;
@@ -15,6 +16,17 @@ use phalanx_sim::metrics::span;
 /// Note below the table of methods.
 pub const NOT_COMPARED: &str = "Who chooses depends on the job, so these rows do not compare the \
                                 methods.";
+
+/// The whole report, as `--json` prints it.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// Activity; absent where phalanxd did not report it.
+    pub activity: Option<ActivityReport>,
+    /// Reason why `activity` is absent.
+    pub no_activity: Option<String>,
+    /// Simulation of the accounting; absent without `--sacct`.
+    pub simulated: Option<Simulated>,
+}
 
 pub fn text(report: &Report) -> String {
     let mut out = String::new();

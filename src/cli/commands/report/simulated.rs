@@ -18,16 +18,15 @@ use phalanx_config::Config;
 use phalanx_core::problem::InputError;
 use phalanx_messages::rest::NodesReport;
 use phalanx_planner::gang::Settings as GangSettings;
-use phalanx_sim::card;
 use phalanx_sim::input;
 use phalanx_sim::job::Workload;
-use phalanx_sim::metrics::Figures;
+use phalanx_sim::metrics::{Figures, Part, fill_cards};
 use phalanx_sim::nodes::accounted::Accounting;
 use phalanx_sim::nodes::load::{Site, figures, happened};
 use phalanx_sim::nodes::{NodeLoad, Setup, engine};
 use phalanx_sim::policy::{PHALANX, Policy, SLURM};
-use phalanx_sim::pool::Schedule;
-use phalanx_sim::report::{self, Part};
+use phalanx_sim::report;
+use phalanx_sim::schedule::Schedule;
 use phalanx_sim::slurm::{Parameters, Rules};
 use phalanx_sim::window::Window;
 
@@ -162,7 +161,7 @@ impl Simulation {
         let gangs = GangSettings { bonus_scale: 0.0, ..config.gang_settings() };
         let setup = |policy: &Policy| Setup::of(policy, &config.tuning(), &gangs, rules);
         let mut as_was = [happened(&load, &pool, &setup(&SLURM))];
-        card::fill(&pool, &mut as_was, 0);
+        fill_cards(&pool, &mut as_was, 0);
         let [(happened, as_was)] = as_was;
         let mut columns = vec![("Slurm simulated", SLURM, None), ("With Phalanx", PHALANX, None)];
         columns.extend(tuned.iter().map(|of| (TUNED, SLURM, Some(of))));
@@ -175,7 +174,7 @@ impl Simulation {
         });
         let found: Result<Vec<_>, String> = found.into_iter().collect();
         let mut found = found.map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
-        card::fill(&pool, &mut found, 0);
+        fill_cards(&pool, &mut found, 0);
         let mut found = found.into_iter();
         let (Some((slurm, stock)), Some((phalanx, ours))) = (found.next(), found.next()) else {
             return Err(Failure::usage_line("the simulation broke off"));

@@ -26,16 +26,15 @@ use phalanx_config::Config;
 use phalanx_core::problem::InputError;
 use phalanx_core::trace::spec::{self, NodeSpec};
 use phalanx_planner::gang::Settings as GangSettings;
-use phalanx_sim::card;
 use phalanx_sim::input;
 use phalanx_sim::job::{self, Workload};
-use phalanx_sim::metrics::{self, Figures};
-use phalanx_sim::nodes::inputs::Inputs;
+use phalanx_sim::metrics::{self, Figures, Part};
 use phalanx_sim::nodes::load::Site;
-use phalanx_sim::nodes::{self, NodeLoad, Setup};
+use phalanx_sim::nodes::{self, Inputs, NodeLoad, Setup};
 use phalanx_sim::policy::{self, POLICIES, Policy};
-use phalanx_sim::pool::{self, Schedule};
-use phalanx_sim::report::{self, Part};
+use phalanx_sim::pool;
+use phalanx_sim::report;
+use phalanx_sim::schedule::Schedule;
 use phalanx_sim::slurm::Rules;
 pub use render::text as figures_text;
 
@@ -267,7 +266,7 @@ fn batch(
         let schedule = pool::run(&load, policy, rules, progress);
         (metrics::of_pool(policy.name, &load, &schedule), schedule)
     });
-    card::fill(&load, &mut found, base(policies));
+    metrics::fill_cards(&load, &mut found, base(policies));
     write_report(args, &load, &found)?;
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
 }
@@ -315,7 +314,7 @@ fn on_nodes(
     });
     let found: Result<Vec<_>, String> = found.into_iter().collect();
     let mut found = found.map_err(|what| usage(format!("balance: {what}")))?;
-    card::fill(&pool, &mut found, base(policies));
+    metrics::fill_cards(&pool, &mut found, base(policies));
     write_report(args, &pool, &found)?;
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
 }

@@ -3,9 +3,10 @@
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 use super::column::Column;
-use super::{Header, Row};
+use super::row::Row;
 use crate::hostlist;
 use crate::limits::HOSTLIST_NAMES_MAX;
 use crate::number::{as_u32, whole};
@@ -15,13 +16,15 @@ use crate::trace::shorten;
 const NO_VALUE: f64 = 1.8e19;
 
 pub(super) struct Fields<'a> {
-    pub(super) header: &'a Header,
+    pub(super) columns: &'a [Option<Column>],
+    /// Time zone of the times.
+    pub(super) zone: &'a TimeZone,
     pub(super) fields: Vec<&'a str>,
 }
 
 impl<'a> Fields<'a> {
     fn get(&self, column: Column) -> &'a str {
-        let at = self.header.columns.iter().position(|c| *c == Some(column));
+        let at = self.columns.iter().position(|c| *c == Some(column));
         at.and_then(|at| self.fields.get(at)).map_or("", |field| field.trim())
     }
 
@@ -56,7 +59,7 @@ impl<'a> Fields<'a> {
             constraints: text(Column::Constraints),
             tres_alloc: text(Column::AllocTres),
             tres_req: self.tres_req(),
-            has_nodes: self.header.columns.contains(&Some(Column::NodeList)),
+            has_nodes: self.columns.contains(&Some(Column::NodeList)),
             req_mem: text(Column::ReqMem),
             ..row
         };
@@ -122,7 +125,7 @@ impl<'a> Fields<'a> {
         let from_ends = row.start_s.zip(row.end_s).map(|(start, end)| end.saturating_sub(start));
         let from_ends = from_ends.and_then(|seconds| u64::try_from(seconds).ok());
         row.elapsed_s = seconds.or(from_ends).unwrap_or(0);
-        let has = |column| self.header.columns.contains(&Some(column));
+        let has = |column| self.columns.contains(&Some(column));
         if let (false, Some(end), Some(seconds)) = (has(Column::Start), row.end_s, seconds) {
             row.start_s = end.checked_sub_unsigned(seconds).filter(|_| seconds > 0);
         }
@@ -218,7 +221,7 @@ impl<'a> Fields<'a> {
         }
         let wrong = || expected(name, "a time such as 2026-11-21T10:00:00 or Unknown", text);
         let time: DateTime = text.parse().map_err(|_| wrong())?;
-        let read = || self.header.zone.to_ambiguous_timestamp(time);
+        let read = || self.zone.to_ambiguous_timestamp(time);
         let seconds = |at: Result<Timestamp, _>| at.map(Timestamp::as_second).map_err(|_| wrong());
         Ok(Some([seconds(read().earlier())?, seconds(read().later())?]))
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Line ends that are part of a text: a job name or command line of several lines.
 
-use super::{Entry, Header};
+use super::header::Header;
+use super::row::Entry;
 
 /// Lines that one job has at most.
 const LINES_MAX: usize = 1000;

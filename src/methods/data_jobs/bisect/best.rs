@@ -8,10 +8,10 @@ use super::budget::Budget;
 use super::construct::{Constructor, best_assignment, offsets};
 use super::exact;
 use super::instance::{Instance, whole_ms};
+use super::options::{Found, Options};
 use super::problem::Start;
 use super::schedule::{Placed, Schedule, one_core_each};
 use super::seed::{self, Probe, Probed};
-use super::{Found, Options};
 use phalanx_core::limits::{
     BISECT_ANNEAL_CELLS_MAX, BISECT_ANNEAL_UNITS, BISECT_BEST_UNITS, BISECT_ORDERS,
     BISECT_SEED_STEPS_MAX,

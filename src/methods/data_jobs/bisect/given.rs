@@ -9,8 +9,8 @@ use std::cell::Cell;
 
 use super::assignment::local_first;
 use super::budget::Budget;
+use super::forms::{Form, Problem};
 use super::instance::Instance;
-use super::rigid::{self, Form};
 use super::schedule::{Placed, Schedule};
 use super::seed::{Probe, Probed, bisect, in_time, migrated, on_one_core};
 use super::weights::{Chooser, Room};
@@ -38,7 +38,7 @@ fn rooms(forms: &[Form]) -> Vec<Room> {
 /// Bisection on the makespan. `None` when the budget ended it before the first feasible probe,
 /// after which `feasible` is set; a job that fits nowhere is left out.
 pub(super) fn run(
-    problem: &rigid::Problem,
+    problem: &Problem,
     instance: &Instance,
     feasible: &Cell<bool>,
     probes: &mut Vec<Probed>,
@@ -74,12 +74,12 @@ pub(super) fn run(
 }
 
 /// Steps needed to choose the cores of a form and to assign the blocks.
-fn work(problem: &rigid::Problem, i: usize, room: Room) -> usize {
+fn work(problem: &Problem, i: usize, room: Room) -> usize {
     room.cores * (problem.jobs[i].allowed.len() + problem.jobs[i].blocks.len())
 }
 
 fn probe(
-    problem: &rigid::Problem,
+    problem: &Problem,
     instance: &Instance,
     jobs: &[(usize, Vec<Room>)],
     makespan: f64,
@@ -110,7 +110,7 @@ fn probe(
 
 /// The cores of a job, as its room allows.
 fn choose(
-    problem: &rigid::Problem,
+    problem: &Problem,
     instance: &Instance,
     i: usize,
     room: Room,
@@ -128,7 +128,7 @@ fn choose(
 mod tests {
     use super::*;
     use crate::data_jobs::attenuation::Attenuation;
-    use crate::data_jobs::bisect::rigid::{Block, Plan, Problem, Rule, plan};
+    use crate::data_jobs::bisect::rigid::{self, Block, Plan, Rule, plan};
 
     /// The worked example of docs/methods.md, Data jobs: two hosts of two cores, one job.
     fn example<const N: usize>(forms: &[(usize, usize)], available: [[f64; N]; 2]) -> Problem {

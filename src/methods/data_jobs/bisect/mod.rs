@@ -21,8 +21,10 @@ mod budget;
 mod construct;
 mod cores;
 mod exact;
+mod forms;
 mod given;
 mod instance;
+mod options;
 mod problem;
 pub mod rigid;
 mod schedule;
@@ -35,55 +37,16 @@ mod weights;
 pub use super::attenuation::Attenuation;
 pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeAnswer};
 pub use budget::Stopped;
+pub use options::{Mode, Options};
 pub use problem::{Block, Host, Job, Problem, Start};
 
 use bound::JobBound;
 use budget::Budget;
 use instance::Instance;
+use options::Found;
 use phalanx_core::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};
 use phalanx_core::problem::InputError;
-use schedule::Schedule;
-use seed::Probed;
 use turns::Turn;
-
-/// The rule that decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// The source's method with guards.
-    Seed,
-    /// The source's method improved by other weights, other orders and local search; never worse
-    /// than `Seed`.
-    #[default]
-    Best,
-    /// The optimum of small problems.
-    Exact,
-    /// Hosts and blocks in turn, for comparison.
-    RoundRobin,
-    /// Hosts in turn, weighted by their cores, and blocks by their bytes; for comparison.
-    Weighted,
-}
-
-named_modes! { Mode:
-    "best" => Best,
-    "seed" => Seed,
-    "exact" => Exact,
-    "round-robin" => RoundRobin,
-    "weighted" => Weighted,
-}
-
-/// Options of [`solve`].
-#[allow(missing_debug_implementations)] // a clock is a function, which has none
-#[derive(Clone, Copy)]
-pub struct Options<'a> {
-    /// The method.
-    pub mode: Mode,
-    /// Seed of the random numbers of mode `best`.
-    pub seed: u64,
-    /// Whether the deadline has passed; `&|| false` without one.
-    pub expired: &'a (dyn Fn() -> bool + 'a),
-    /// Adds [`Answer::explain`].
-    pub explain: bool,
-}
 
 /// An error for which there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,15 +60,6 @@ pub enum SolveError {
     /// The problem is larger than mode `exact` can do; the text names the limit.
     #[error("mode exact: {0}")]
     TooLarge(String),
-}
-
-/// Result of a mode.
-struct Found {
-    schedule: Schedule,
-    probes: Vec<Probed>,
-    found_by: &'static str,
-    optimal: bool,
-    stopped: Option<Stopped>,
 }
 
 /// Solves a problem.

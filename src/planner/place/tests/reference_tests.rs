@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::reference::{Ask, Node, Pool, Site};
-use crate::cluster::{Held, TableNode};
+use crate::cluster::{Held, Table, TableNode};
 use crate::place::*;
 use crate::preference::{
     CandidateSet, JobKey, Method, Note, Preference, PreferenceTable, Preferences, Question, Waits,

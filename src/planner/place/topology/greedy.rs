@@ -5,29 +5,13 @@
 //! 23.11), `plugins/topology/tree/eval_nodes_tree.c` `_eval_nodes_topo` (24.05 on).
 
 use super::counts::Counts;
-use super::tree::Tree;
+use super::tree::{Rules, Tree};
 
 /// Distance, in steps, of a leaf that cannot be reached.
 const FAR: u32 = u32::MAX;
 /// Most steps towards the root before two switches count as equal: before 24.05.3 the parent of a
 /// root is switch 0, and the steps may go round.
 const STEPS_MAX: usize = 64;
-
-/// Rules of Slurm's choice, which changed in 24.05.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rules {
-    /// 22.05 to 24.05.2.
-    Old,
-    /// 24.05.3 and later.
-    New,
-}
-
-impl Rules {
-    /// Returns the rules of a release as in [`Parts::slurm`](phalanx_core::topology::Parts::slurm).
-    pub(in crate::place) fn of(slurm: u32) -> Self {
-        if slurm != 0 && slurm < 0x0018_0503 { Self::Old } else { Self::New }
-    }
-}
 
 /// Stock's choice of leaves, one after the other, below a switch.
 #[derive(Debug)]

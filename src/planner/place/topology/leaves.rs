@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::counts::Plan;
-use super::tree::Plans;
+use super::tree_plans::Plans;
 use super::{Chooser, Form, Route, TopologyUse, by_switches};
 use crate::place::{Wait, Why};
 use phalanx_core::NodeIdx;

@@ -15,6 +15,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod tree_plans;
 mod uneven;
 
 use std::collections::BTreeMap;
@@ -23,9 +24,9 @@ use std::sync::Arc;
 pub use accept::{Blocks, place_one};
 pub(super) use closed::Closed;
 pub use counts::Counts;
-pub use greedy::{Greedy, Rules};
+pub use greedy::Greedy;
 pub(super) use route::{Route, Routes, block_nodes, by_switches};
-pub use tree::Tree;
+pub use tree::{Rules, Tree};
 
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 //! Finds a run of consecutive nodes, for `--contiguous`.
 
 use super::Chooser;
+use crate::cluster::are_neighbours;
 use crate::place::Why;
-use crate::stock::are_neighbours;
 use phalanx_core::NodeIdx;
 use phalanx_core::number::as_u32;
 use phalanx_methods::balance::{Decision, Request};

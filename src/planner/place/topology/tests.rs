@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::accept::{Blocks, place_one};
 use super::counts::{Counts, Plan};
 use super::greedy::tree_greedy;
-use super::tree::{Plans, Tree};
+use super::tree::Tree;
+use super::tree_plans::Plans;
 use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::topology::{Topology, parse_conf};
 

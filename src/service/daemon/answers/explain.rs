@@ -157,7 +157,7 @@ impl Shared {
         job: &Job,
     ) -> Option<LeavesAhead> {
         let topology = self.topology_of(snapshot, Some(job))?;
-        if phalanx_planner::place::nodes_needed(&job.shape, usages) < 2 || !topology.has_leaves() {
+        if phalanx_planner::room::nodes_needed(&job.shape, usages) < 2 || !topology.has_leaves() {
             return None;
         }
         let now_s = now_s();

@@ -17,6 +17,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::kept_maps::KeptMaps;
 use super::lookup_marks::LookupMarks;
+pub use super::lookup_queue::InputKey;
 use super::lookup_queue::LookupQueue;
 use crate::locations::{Dataset, Datasets, Gate};
 use phalanx_core::blocks::Located;
@@ -28,7 +29,7 @@ use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::locks::{lock, read as read_lock, write};
 use phalanx_messages::rest::DatasetsStatus;
-use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Declaration, Elements, Split};
+use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Elements, Split};
 use phalanx_methods::learn::teaches;
 use phalanx_planner::data_jobs::MB;
 use phalanx_planner::preference::DataNote;
@@ -44,13 +45,6 @@ const WORDS_MAX: usize = 400;
 /// Least bytes that an input counts as, so that the bound of all bytes also bounds the number of
 /// inputs.
 const INPUT_BYTES_MIN: usize = DATA_INPUTS_BYTES_MAX / DATA_INPUTS_MAX;
-
-/// A declaration and its user: one user must not see what another may read.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct InputKey {
-    pub user: String,
-    pub declaration: Declaration,
-}
 
 /// The result of an input's look-up.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::inputs::InputKey;
+use super::lookup_queue::InputKey;
 use phalanx_core::hash::fnv64;
 
 /// Age of a mark from which on a process that starts ignores it, since the power may have failed.

@@ -8,8 +8,15 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use super::inputs::InputKey;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_INPUTS_USER_MAX, DATA_LOOKUPS_USER};
+use phalanx_methods::data_jobs::blockmap::Declaration;
+
+/// A declaration and its user: one user must not see what another may read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct InputKey {
+    pub user: String,
+    pub declaration: Declaration,
+}
 
 #[derive(Debug, Default)]
 struct Of {

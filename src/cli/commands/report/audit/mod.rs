@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use crate::client::Method;
 use crate::exit::Failure;
 use crate::global::Global;
@@ -14,6 +16,8 @@ use crate::time::since_ms;
 use phalanx_core::text::percent_encode;
 use phalanx_messages::rest::{AuditReport, AuditRow, Receipt};
 
+/// Longest wait for a report, since a month of a large cluster takes time to sum up.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Most lines that the text shows.
 const SHOWN: usize = 20;
 
@@ -40,7 +44,7 @@ impl Args {
             let given = value.iter().map(|value| format!("&{name}={}", percent_encode(value)));
             path.extend(given);
         }
-        let reply = global.client()?.within(super::PATIENCE, Method::GET, &path, None)?;
+        let reply = global.client()?.within(PATIENCE, Method::GET, &path, None)?;
         let report: AuditReport = global.client()?.parse(reply.expect_success()?)?;
         global.show(&report, text)
     }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use phalanx_core::number::as_f64;
 use phalanx_core::random::Stream;
 use phalanx_core::run::Run;
-use phalanx_sim::metrics::{TAU_S, percentile};
+use phalanx_sim::waits::{TAU_S, percentile};
 
 /// Redraws of the arms, and those of them within the interval: all figures together are wrong in
 /// less than 5 % of comparisons without a difference.
