@@ -5,7 +5,6 @@
 //! nodes on offer and on parts of these: one leaf or few, nodes of one kind, the largest nodes.
 //! The best part wins.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::as_stock::{offers_of, topology_of};
@@ -14,7 +13,7 @@ use super::topology::{Chooser, Route, by_switches};
 use super::why::Why;
 use crate::stock::{Ask, Chosen, Offer, Refused, Taken, choose, needs};
 use phalanx_core::NodeIdx;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_i64};
 use phalanx_core::shape::{LeftToSlurm, Need};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
@@ -122,7 +121,12 @@ impl Search<'_> {
             Route::Tree(at) if by_switches(&self.shape.topology) => {
                 self.on_few_leaves(at, ask, lighter, own).unwrap_or_default()
             }
-            _ => largest(ask, lighter, own, count).into_iter().collect(),
+            // All of them are no part.
+            _ => smallest_of_largest(ask, lighter, own, count)
+                .filter(|cpus| own.iter().any(|offer| offer.cpus < *cpus))
+                .map(|cpus| at_least(lighter, own, cpus))
+                .into_iter()
+                .collect(),
         };
         let kind = |offer: &Offer| self.chooser.family_of(offer.node);
         let known = own.first().map(kind);
@@ -201,22 +205,36 @@ pub(super) fn largest(
     own: &[Offer],
     count: usize,
 ) -> Option<Vec<Offer>> {
+    let last = smallest_of_largest(ask, lighter, own, count)?;
+    Some(at_least(lighter, own, last))
+}
+
+/// CPUs of the smallest among the largest nodes that hold the job beside lighter ones.
+fn smallest_of_largest(ask: &Ask, lighter: &[Offer], own: &[Offer], count: usize) -> Option<i64> {
     let mut left = ask.cpus - lighter.iter().map(|offer| offer.cpus).sum::<i64>();
-    let mut sizes: Vec<i64> = own.iter().map(|offer| offer.cpus).collect();
-    let most = count.checked_sub(lighter.len() + 1)?.min(sizes.len());
-    if let Some(last) = most.checked_sub(1) {
-        sizes.select_nth_unstable_by_key(last, |cpus| Reverse(*cpus));
+    let mut most = count.checked_sub(lighter.len() + 1)?;
+    let mut sizes: BTreeMap<i64, usize> = BTreeMap::new();
+    for alike in own.chunk_by(|a, b| a.cpus == b.cpus) {
+        let size = alike.first().map_or(0, |offer| offer.cpus);
+        *sizes.entry(size).or_default() += alike.len();
     }
-    sizes.truncate(most);
-    sizes.sort_unstable_by_key(|cpus| Reverse(*cpus));
-    let last = sizes.into_iter().find(|cpus| {
-        left -= cpus;
-        left <= 0
-    })?;
+    for (cpus, nodes) in sizes.into_iter().rev() {
+        let taken = nodes.min(most);
+        left -= cpus.saturating_mul(nearest_i64(taken as u64));
+        most -= taken;
+        if taken > 0 && left <= 0 {
+            return Some(cpus);
+        }
+    }
+    None
+}
+
+/// Lighter nodes with those of at least so many CPUs.
+fn at_least(lighter: &[Offer], own: &[Offer], cpus: i64) -> Vec<Offer> {
     let mut large = Vec::with_capacity(lighter.len() + own.len());
     large.extend_from_slice(lighter);
-    large.extend(own.iter().filter(|offer| offer.cpus >= last));
-    Some(large)
+    large.extend(own.iter().filter(|offer| offer.cpus >= cpus));
+    large
 }
 
 fn mean(decision: &Decision) -> f64 {

@@ -20,6 +20,15 @@ struct Run {
     gres: [u64; GRES],
 }
 
+impl Run {
+    fn add(&mut self, offer: &Offer) {
+        self.nodes.end += 1;
+        self.cpus += offer.cpus;
+        self.largest = self.largest.max(offer.cpus);
+        self.gres.iter_mut().zip(offer.gres).for_each(|(sum, has)| *sum += has);
+    }
+}
+
 /// Takes the first nodes of the run that suffices with the fewest CPUs, else the largest run, and
 /// so on within the lightest class, then in the next; returns false if all together do not suffice.
 pub(super) fn choose(rest: &mut Rest, offers: &[Offer], table: &Table) -> bool {
@@ -58,21 +67,27 @@ pub(super) fn choose(rest: &mut Rest, offers: &[Offer], table: &Table) -> bool {
     rest.has_all() && rest.enough(0)
 }
 
+/// Runs of neighbours of one class, in one look at each offer.
 fn runs(offers: &[Offer], table: &Table) -> Vec<Run> {
-    let joined = |a: &Offer, b: &Offer| a.class == b.class && are_neighbours(table, a.node, b.node);
-    let mut first = 0;
-    let run = |nodes: &[Offer]| {
-        let range = first..first + nodes.len();
-        first = range.end;
-        let mut gres = [0; GRES];
-        for offer in nodes {
-            gres.iter_mut().zip(offer.gres).for_each(|(sum, has)| *sum += has);
+    let mut runs: Vec<Run> = Vec::new();
+    let mut last: Option<&Offer> = None;
+    for (at, offer) in offers.iter().enumerate() {
+        let is_joined = last
+            .is_some_and(|a| a.class == offer.class && are_neighbours(table, a.node, offer.node));
+        last = Some(offer);
+        match runs.last_mut().filter(|_| is_joined) {
+            Some(run) => run.add(offer),
+            None => runs.push(Run {
+                nodes: at..at + 1,
+                is_used: false,
+                class: offer.class,
+                cpus: offer.cpus,
+                largest: offer.cpus,
+                gres: offer.gres,
+            }),
         }
-        let cpus = || nodes.iter().map(|offer| offer.cpus);
-        let (cpus, largest) = (cpus().sum(), cpus().max()?);
-        Some(Run { nodes: range, is_used: false, class: nodes.first()?.class, cpus, largest, gres })
-    };
-    offers.chunk_by(joined).filter_map(run).collect()
+    }
+    runs
 }
 
 /// The unused run of a class that suffices with the fewest CPUs. As in Slurm a larger run
