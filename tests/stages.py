@@ -310,7 +310,7 @@ ROWS = (
     Row("failures", "check", "any", 15,
         (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),
     # Overlay and link in one thread of virtual time: some seeds, and each check seen to fail.
-    Row("sim-link", "check", "build", 15, ("tests/campaign-link", "--sabotage"),
+    Row("sim-link", "check", "work", 200, ("tests/campaign-link", "--sabotage"),
         ("tests", "plugin")),
     Row("plugin-check", "check", "work", 85, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
