@@ -9,7 +9,7 @@
 //! - [`own_children`]: programs that a process starts for itself;
 //! - [`munge`]: credentials through libmunge, which is loaded when it is needed;
 //! - [`thread`]: how the kernel schedules the calling thread;
-//! - [`clock`], [`locks`]: time of day, and locks without poisoning.
+//! - [`clock`], [`locks`], [`memory`]: time of day, locks without poisoning, the heap.
 //!
 //! This crate and `phalanx-slurm` below it (Slurm's tables through libslurm) have all the
 //! `unsafe` code of Phalanx. Nothing is linked here but libc.
@@ -21,6 +21,7 @@
 pub mod clock;
 pub mod command;
 pub mod locks;
+pub mod memory;
 pub mod munge;
 pub mod own_children;
 pub mod process;

@@ -23,15 +23,23 @@ impl Follower {
         };
         let nodes = last.nodes.iter().zip(&snapshot.nodes);
         let nodes: Vec<Node> = nodes.filter(|(a, b)| a != b).map(|(_, b)| b.clone()).collect();
-        let changed = |job: &&Job| last.job(job.id).is_none_or(|before| !alike(before, job));
-        let jobs: Vec<Job> = snapshot.jobs.iter().filter(changed).cloned().collect();
-        let gone = last.jobs.iter().map(|job| job.id).filter(|id| snapshot.job(*id).is_none());
-        let gone: Vec<u32> = gone.collect();
+        let (jobs, gone) = if Arc::ptr_eq(&last.jobs, &snapshot.jobs) {
+            (Vec::new(), Vec::new())
+        } else {
+            changed_jobs(&last, &snapshot)
+        };
         if nodes.is_empty() && jobs.is_empty() && gone.is_empty() {
             return None;
         }
         Some(Op::Change(Box::new(Change { time_ms: snapshot.time_ms, nodes, jobs, gone })))
     }
+}
+
+/// Jobs of the later snapshot that are not as in the earlier one, and those that are only there.
+fn changed_jobs(last: &Snapshot, snapshot: &Snapshot) -> (Vec<Job>, Vec<u32>) {
+    let changed = |job: &&Job| last.job(job.id).is_none_or(|before| !alike(before, job));
+    let gone = last.jobs.iter().map(|job| job.id).filter(|id| snapshot.job(*id).is_none());
+    (snapshot.jobs.iter().filter(changed).cloned().collect(), gone.collect())
 }
 
 fn same_names(a: &Snapshot, b: &Snapshot) -> bool {
@@ -62,7 +70,7 @@ mod tests {
 
     fn picture(job: Job) -> Arc<Snapshot> {
         let mut snapshot = Snapshot::default();
-        snapshot.jobs.push(job);
+        snapshot.jobs = Arc::new(vec![job]);
         snapshot.reindex();
         Arc::new(snapshot)
     }

@@ -277,7 +277,7 @@ mod tests {
     fn snapshot(pending: &[u32]) -> Snapshot {
         let mut builder = Builder::default();
         builder.draft.jobs =
-            pending.iter().map(|&id| Job { id, priority: 1, ..Job::default() }).collect();
+            Arc::new(pending.iter().map(|&id| Job { id, priority: 1, ..Job::default() }).collect());
         builder.build(1, 0).unwrap()
     }
 

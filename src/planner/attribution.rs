@@ -242,7 +242,7 @@ mod tests {
         let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions.push(main);
         builder.draft.licenses.push(License { name: "lic".into(), total: 2, used: 2 });
-        builder.draft.jobs = jobs;
+        builder.draft.jobs = jobs.into();
         builder.build(1, 1).unwrap()
     }
 

@@ -197,8 +197,8 @@ mod tests {
             nodes: node.into(),
             ..job(id, 1, 1, 60)
         };
-        builder.draft.jobs = pending;
-        builder.draft.jobs.extend([run(1, "b"), run(2, "c")]);
+        let running = [run(1, "b"), run(2, "c")];
+        builder.draft.jobs = Arc::new(pending.into_iter().chain(running).collect());
         builder.build(1, 1).unwrap()
     }
 

@@ -259,7 +259,8 @@ mod tests {
             ..Job::default()
         };
         builder.draft.jobs =
-            vec![job(1, Sharing::Whole), job(2, Sharing::default()), job(3, Sharing::default())];
+            vec![job(1, Sharing::Whole), job(2, Sharing::default()), job(3, Sharing::default())]
+                .into();
         let snapshot = builder.build(1, 1).unwrap();
         let inputs = Inputs {
             usages: NodeUsage::of_snapshot(&snapshot),

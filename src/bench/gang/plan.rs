@@ -67,7 +67,7 @@ pub fn snapshot(nodes: u32, gangs: u32) -> Result<Snapshot, Fail> {
         let name = Arc::from(format!("p{part}"));
         builder.draft.partitions.push(Partition { name, nodes, up: true, ..Partition::default() });
     }
-    builder.draft.jobs = (0..gangs).map(job).collect();
+    builder.draft.jobs = Arc::new((0..gangs).map(job).collect());
     Ok(builder.build(1, 1)?)
 }
 

@@ -265,8 +265,8 @@ pub struct Snapshot {
     pub gres_kinds: Vec<Arc<str>>,
     /// GRES types (`gpu:a100`) in name order; shapes refer to them by index.
     pub gres_types: Vec<Arc<str>>,
-    /// Jobs.
-    pub jobs: Vec<Job>,
+    /// Jobs, shared with the snapshots between which no job changed.
+    pub jobs: Arc<Vec<Job>>,
     /// Pending jobs that are not held, by priority, then submission, then id.
     pub queue: Vec<u32>,
     #[serde(skip)]
@@ -280,7 +280,7 @@ impl Snapshot {
     pub fn reindex(&mut self) {
         let nodes = (0u32..).zip(&self.nodes).filter(|(_, node)| !node.name.is_empty());
         self.node_index = nodes.map(|(index, node)| (Arc::clone(&node.name), index)).collect();
-        let jobs = (0u32..).zip(&self.jobs);
+        let jobs = (0u32..).zip(&*self.jobs);
         self.job_index = jobs.map(|(index, job)| (job.id, index)).collect();
     }
 
@@ -326,7 +326,7 @@ impl Snapshot {
         let indexes = (0u32..).zip(&jobs);
         self.job_index = indexes.map(|(index, job)| (job.id, index)).collect();
         self.queue = (0u32..).zip(&jobs).map(|(index, _)| index).collect();
-        self.jobs = jobs;
+        self.jobs = Arc::new(jobs);
     }
 
     /// Id of a GRES kind.
@@ -453,7 +453,7 @@ impl Builder {
                 return Err(duplicate("partition", &partition.name));
             }
         }
-        for (index, job) in (0u32..).zip(&draft.jobs) {
+        for (index, job) in (0u32..).zip(&*draft.jobs) {
             if draft.job_index.insert(job.id, index).is_some() {
                 return Err(duplicate("job", &job.id.to_string()));
             }
@@ -495,7 +495,7 @@ mod tests {
         let mut builder = Builder::default();
         builder.nodes(vec![node("a"), node("b")]).unwrap();
         let job = |id, priority, submit_s| Job { id, priority, submit_s, ..Job::default() };
-        builder.draft.jobs = vec![job(1, 5, 10), job(2, 9, 50), job(3, 0, 1), job(4, 9, 40)];
+        builder.draft.jobs = vec![job(1, 5, 10), job(2, 9, 50), job(3, 0, 1), job(4, 9, 40)].into();
         let snapshot = builder.build(1, 2).unwrap();
         let ids: Vec<u32> = snapshot.queue.iter().map(|&i| snapshot.jobs[i as usize].id).collect();
         assert_eq!(ids, [4, 2, 1]);
@@ -542,7 +542,8 @@ mod tests {
         assert_eq!(twice.to_string(), "node a appears twice");
         let mut builder = Builder::default();
         builder.nodes(vec![node("a")]).unwrap();
-        builder.draft.jobs = vec![Job { id: 7, ..Job::default() }, Job { id: 7, ..Job::default() }];
+        builder.draft.jobs =
+            vec![Job { id: 7, ..Job::default() }, Job { id: 7, ..Job::default() }].into();
         assert_eq!(builder.build(1, 1).unwrap_err().to_string(), "job 7 appears twice");
     }
 }

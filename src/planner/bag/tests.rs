@@ -99,7 +99,7 @@ fn snapshot(cpus: u64, used: [u64; 2], jobs: Vec<Job>) -> Snapshot {
     let nodes = builder.node_set(["f1", "g1"].into_iter());
     let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
     builder.draft.partitions.push(main);
-    builder.draft.jobs = jobs;
+    builder.draft.jobs = jobs.into();
     builder.build(1, 1).unwrap()
 }
 

@@ -413,7 +413,7 @@ mod tests {
         let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions.push(main);
         let running = Job { state: JobState::Running, nodes: "n0".into(), ..job(99, 1, 1, 4) };
-        builder.draft.jobs = jobs.into_iter().chain([running]).collect();
+        builder.draft.jobs = Arc::new(jobs.into_iter().chain([running]).collect());
         builder.build(1, 1).unwrap()
     }
 

@@ -467,7 +467,7 @@ pub(super) fn leader_of(job: &Job) -> Option<(u32, u32)> {
 
 fn components(snapshot: &Snapshot) -> BTreeMap<u32, Vec<&Job>> {
     let mut all: BTreeMap<u32, Vec<(u32, &Job)>> = BTreeMap::new();
-    for job in &snapshot.jobs {
+    for job in snapshot.jobs.iter() {
         if let Some((leader, offset)) = leader_of(job) {
             all.entry(leader).or_default().push((offset, job));
         }

@@ -92,7 +92,7 @@ fn snapshot(jobs: Vec<Job>) -> Snapshot {
     let nodes = builder.node_set(names.into_iter());
     let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
     builder.draft.partitions.push(main);
-    builder.draft.jobs = jobs;
+    builder.draft.jobs = jobs.into();
     builder.build(1, 1).unwrap()
 }
 
@@ -340,7 +340,7 @@ fn snapshot_with_gpus(jobs: Vec<Job>) -> Snapshot {
     let nodes = builder.node_set(names.iter().map(String::as_str));
     let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
     builder.draft.partitions.push(main);
-    builder.draft.jobs = jobs;
+    builder.draft.jobs = jobs.into();
     builder.build(1, 1).unwrap()
 }
 

@@ -295,7 +295,7 @@ mod tests {
         builder.nodes(vec![node("a"), node("b")]).unwrap();
         let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions = vec![main];
-        builder.draft.jobs = jobs;
+        builder.draft.jobs = jobs.into();
         builder.build(1, 1).unwrap()
     }
 

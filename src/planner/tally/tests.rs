@@ -44,7 +44,7 @@ fn snapshot(numbers: &mut Numbers, running: u32) -> Snapshot {
         builder.draft.partitions.push(part);
     }
     let first = 100 + running;
-    builder.draft.jobs = (first..first + 30).map(|id| job(id, numbers)).collect();
+    builder.draft.jobs = Arc::new((first..first + 30).map(|id| job(id, numbers)).collect());
     builder.build(1, 5000).unwrap()
 }
 
@@ -106,7 +106,7 @@ fn counts_follow_nodes_and_starts() {
         let whole = attribution::count(&snapshot, &copy, 0, 100);
         let before = whole.lacks.clone();
         follower.set(Some(Tally::new(&snapshot, copy, 0, &whole)));
-        let mut waiting = snapshot.jobs.clone();
+        let mut waiting = snapshot.jobs.to_vec();
         for round in 0..40 {
             if numbers.below(2) == 0 {
                 let id = 1 + numbers.below(8);

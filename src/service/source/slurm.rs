@@ -9,31 +9,22 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::unistd::{Uid, User};
 use phalanx_slurm::{
-    Conf, CoreSpec, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeRow, Nodes,
-    Partitions, Reservations, Sharing as RawSharing, Slurm, SlurmError, UpdateTime, reason_text,
+    Conf, Jobs, Licenses, Load, NodeRow, Nodes, Partitions, Reservations, Slurm, SlurmError,
+    UpdateTime,
 };
 use thiserror::Error;
 
+use super::jobs::{BuiltJobs, CR_MEMORY, Numbering};
 use crate::clock::WallClock;
 use phalanx_core::hostlist;
-use phalanx_core::layout::{Layout, NodeCores};
+use phalanx_core::layout::NodeCores;
 use phalanx_core::number::seconds_of;
-use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{
-    Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot,
-    Table, gres,
+    Builder, Job, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot, Table, gres,
 };
+use phalanx_ffi::memory;
 use phalanx_planner::order::largest_weight;
-
-/// Bits of SelectTypeParameters (`slurm/slurm.h`).
-const CR_SOCKET: u32 = 0x2;
-const CR_CORE: u32 = 0x4;
-const CR_MEMORY: u32 = 0x10;
-const CR_ONE_TASK_PER_CORE: u32 = 0x100;
-/// Slurm's `INFINITE` as a time limit in minutes, with which a job has no limit.
-const MINUTES_UNLIMITED: u32 = u32::MAX;
 
 /// Pause between two reads of the node table, in multiples of the time that a read takes. With a
 /// plugin, only states, features and the like come from it, and slurmctld holds its node lock
@@ -93,12 +84,16 @@ pub struct Priorities {
 pub struct Source {
     slurm: Slurm,
     conf: Option<Conf>,
-    jobs: Option<Jobs>,
+    /// Jobs of an answer that is in no snapshot yet.
+    unbuilt: Option<Jobs>,
+    jobs: Option<BuiltJobs>,
     nodes: Option<Nodes>,
     partitions: Option<Partitions>,
     reservations: Option<Reservations>,
     licenses: Option<Licenses>,
     with_gres_used: bool,
+    /// Whether something was read that is in no snapshot yet.
+    changed: bool,
     /// Time of the last question for the nodes, and how long it took.
     nodes_asked: Option<(Instant, Duration)>,
     /// Time of the last question for the jobs, and how long it took.
@@ -143,12 +138,14 @@ impl Source {
         Self {
             slurm,
             conf: None,
+            unbuilt: None,
             jobs: None,
             nodes: None,
             partitions: None,
             reservations: None,
             licenses: None,
             with_gres_used: false,
+            changed: true,
             nodes_asked: None,
             jobs_asked: None,
             table: None,
@@ -197,50 +194,47 @@ impl Source {
         table: Option<Arc<Table>>,
         now_ms: u64,
     ) -> Result<Option<Snapshot>, SourceError> {
-        let slurm = &self.slurm;
         if with_gres_used != self.with_gres_used {
             self.with_gres_used = with_gres_used;
             self.nodes = None;
         }
         if self.clock.was_set(now_ms, Instant::now()) {
             // slurmctld calls unchanged what changes at an earlier time than that of the question.
-            (self.conf, self.jobs, self.nodes) = (None, None, None);
+            (self.conf, self.jobs, self.unbuilt, self.nodes) = (None, None, None, None);
             (self.partitions, self.reservations, self.licenses) = (None, None, None);
         }
-        let mut changed = refresh(&mut self.conf, |t| t.updated(), |s| slurm.load_conf(s))?;
-        if changed {
+        let slurm = &self.slurm;
+        if refresh(&mut self.conf, |t| t.updated(), |s| slurm.load_conf(s))? {
+            self.changed = true;
             // slurmctld does not say that a reconfiguration changed licences.
             self.licenses = None;
         }
         if self.jobs_due() {
-            let asked = Instant::now();
-            let jobs = refresh(&mut self.jobs, |t| t.updated(), |s| slurm.load_jobs(s))?;
-            changed |= jobs;
-            // That nothing changed is said without the lock being held for long.
-            let took = if jobs { asked.elapsed() } else { Duration::ZERO };
-            self.jobs_asked = Some((asked, took));
+            self.changed |= self.read_jobs()?;
         }
+        let slurm = &self.slurm;
         if with_gres_used || self.nodes_due() {
             let asked = Instant::now();
             let load = |since| slurm.load_nodes(since, with_gres_used);
-            changed |= refresh(&mut self.nodes, |t| t.updated(), load)?;
+            self.changed |= refresh(&mut self.nodes, |t| t.updated(), load)?;
             self.nodes_asked = Some((asked, asked.elapsed()));
         }
-        changed |= refresh(&mut self.partitions, |t| t.updated(), |s| slurm.load_partitions(s))?;
-        changed |=
+        self.changed |=
+            refresh(&mut self.partitions, |t| t.updated(), |s| slurm.load_partitions(s))?;
+        self.changed |=
             refresh(&mut self.reservations, |t| t.updated(), |s| slurm.load_reservations(s))?;
-        changed |= refresh(&mut self.licenses, |t| t.updated(), |s| slurm.load_licenses(s))?;
+        self.changed |= refresh(&mut self.licenses, |t| t.updated(), |s| slurm.load_licenses(s))?;
         // Without a mirror the last numbering stays.
         if let Some(table) = table {
             let is_known = self.table.as_ref().is_some_and(|own| Arc::ptr_eq(own, &table));
-            changed |= !is_known;
+            self.changed |= !is_known;
             self.table = Some(table);
         }
-        if !changed && self.epoch > 0 {
+        if !self.changed {
             return Ok(None);
         }
         let snapshot = self.build(now_ms)?;
-        self.epoch = snapshot.epoch;
+        (self.epoch, self.changed) = (snapshot.epoch, false);
         Ok(Some(snapshot))
     }
 
@@ -274,8 +268,24 @@ impl Source {
     }
 
     fn jobs_due(&self) -> bool {
-        self.jobs.as_ref().is_none_or(|jobs| jobs.len() <= JOBS_FEW)
+        self.jobs.as_ref().is_none_or(|built| built.jobs.len() <= JOBS_FEW)
             || is_rested(self.jobs_asked, JOBS_SHARE, JOBS_PAUSE_MAX)
+    }
+
+    /// Asks for the jobs; whether they changed since the last answer.
+    fn read_jobs(&mut self) -> Result<bool, SlurmError> {
+        let asked = Instant::now();
+        let built = self.jobs.as_ref().map(|jobs| jobs.updated);
+        let since = self.unbuilt.as_ref().map(Jobs::updated).or(built);
+        let answer = self.slurm.load_jobs(since.unwrap_or(UpdateTime::NEVER))?;
+        let is_new = matches!(answer, Load::New(_));
+        if let Load::New(jobs) = answer {
+            self.unbuilt = Some(jobs);
+        }
+        // That nothing changed is said without the lock being held for long.
+        let took = if is_new { asked.elapsed() } else { Duration::ZERO };
+        self.jobs_asked = Some((asked, took));
+        Ok(is_new)
     }
 
     fn build(&mut self, now_ms: u64) -> Result<Snapshot, SourceError> {
@@ -293,21 +303,30 @@ impl Source {
         self.partitions(&mut builder);
         self.reservations(&mut builder);
         self.licenses(&mut builder);
-        let select_param = self.info().select_param;
-        if let Some(table) = &self.jobs {
-            let now_s = seconds_of(now_ms);
-            let users = &mut self.users;
-            let jobs = table.iter().map(|row| {
-                let mut job = job(&mut builder, &row, select_param, now_s);
-                if job.user.is_empty() {
-                    job.user = user_name(users, job.user_id);
-                }
-                job
-            });
-            let jobs = jobs.collect();
-            builder.draft.jobs = jobs;
-        }
+        builder.draft.jobs = self.jobs(&mut builder, seconds_of(now_ms))?;
         Ok(builder.build(self.epoch + 1, now_ms)?)
+    }
+
+    /// The jobs as this snapshot numbers GRES: the last ones again where nothing changed.
+    fn jobs(&mut self, builder: &mut Builder, now_s: i64) -> Result<Arc<Vec<Job>>, SourceError> {
+        let by = Numbering {
+            gres_kinds: builder.draft.gres_kinds.clone(),
+            gres_types: builder.draft.gres_types.clone(),
+            select_param: self.info().select_param,
+        };
+        if self.unbuilt.is_none() && self.jobs.as_ref().is_some_and(|jobs| jobs.by != by) {
+            self.jobs = None;
+            self.read_jobs()?;
+        }
+        if let Some(answer) = self.unbuilt.take() {
+            self.jobs = Some(BuiltJobs::new(&answer, builder, by, &mut self.users, now_s));
+            let is_few = answer.len() <= JOBS_FEW;
+            drop(answer);
+            if !is_few {
+                memory::give_back();
+            }
+        }
+        Ok(self.jobs.as_mut().map(|jobs| jobs.at(now_s)).unwrap_or_default())
     }
 
     fn partitions(&self, builder: &mut Builder) {
@@ -392,166 +411,6 @@ fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {
     }
 }
 
-/// The name of a user that slurmctld did not send, asked for once; empty if the system has none.
-fn user_name(known: &mut BTreeMap<u32, Arc<str>>, user_id: u32) -> Arc<str> {
-    let ask = || {
-        let user = User::from_uid(Uid::from_raw(user_id)).ok().flatten();
-        Arc::from(user.map_or(String::new(), |user| user.name))
-    };
-    Arc::clone(known.entry(user_id).or_insert_with(ask))
-}
-
-fn job(builder: &mut Builder, row: &JobRow<'_>, select_param: u32, now_s: i64) -> Job {
-    let state = row.state();
-    let until_s = row.end_s().filter(|_| state.is_finished()).unwrap_or(now_s);
-    let shape = shape(builder, row, select_param);
-    let names = &mut builder.names;
-    let mut text = |t: Option<&str>| names.get(t.unwrap_or_default());
-    let label = label(row);
-    Job {
-        id: row.id(),
-        label: Arc::from(label),
-        array_job_id: row.array_job_id(),
-        array_task_id: row.array_task_id(),
-        task_count: task_count(row),
-        state: match state.base() {
-            JobBase::Pending => JobState::Pending,
-            JobBase::Suspended => JobState::Suspended,
-            _ if state.holds_resources() || state.is_completing() => JobState::Running,
-            _ => JobState::Ended,
-        },
-        state_text: text(Some(&state.to_string())),
-        reason: text(Some(&reason_text(row.reason()))),
-        user_id: row.user_id(),
-        user: text(row.user_name()),
-        account: text(row.account()),
-        name: text(row.name()),
-        qos: text(row.qos()),
-        comment: text(row.comment()),
-        admin_comment: text(row.admin_comment()),
-        tres_req: text(row.tres_req()),
-        tres_alloc: text(row.tres_alloc()),
-        partitions: text(row.partition()),
-        priority: row.priority(),
-        submit_s: row.submit_s().unwrap_or(0),
-        eligible_s: row.eligible_s(),
-        start_s: row.start_s().unwrap_or(0),
-        end_s: row.end_s().unwrap_or(0),
-        suspended_s: row.suspended_s(until_s),
-        exit: row.exit(),
-        het_job_id: row.het_job_id(),
-        time_limit_min: row.time_limit_min().value().filter(|m| *m != MINUTES_UNLIMITED),
-        shape,
-        constraint: row.features().map(|t| text(Some(t))),
-        required_nodes: row.req_nodes().map(|t| text(Some(t))),
-        excluded_nodes: row.exc_nodes().map(|t| text(Some(t))),
-        reservation: row.reservation().map(|t| text(Some(t))),
-        licenses: licenses_of(row.licenses().unwrap_or_default(), &mut text),
-        nodes: text(row.nodes()),
-    }
-}
-
-fn label(row: &JobRow<'_>) -> String {
-    match (row.array_job_id(), row.array_task_id(), row.array_tasks(), row.het_job_id()) {
-        (Some(array), Some(task), _, _) => format!("{array}_{task}"),
-        (Some(array), None, Some(tasks), _) => format!("{array}_[{tasks}]"),
-        (_, _, _, Some(leader)) => format!("{leader}+{}", row.het_job_offset().unwrap_or(0)),
-        _ => row.id().to_string(),
-    }
-}
-
-/// Tasks behind a record of a waiting array: `3-9:2,12%4` has five.
-fn task_count(row: &JobRow<'_>) -> u64 {
-    match (row.array_task_id(), row.array_tasks()) {
-        (None, Some(text)) => count_tasks(text),
-        _ => 1,
-    }
-}
-
-fn count_tasks(text: &str) -> u64 {
-    let list = text.split('%').next().unwrap_or_default();
-    let part = |part: &str| -> u64 {
-        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
-        let step = step.parse::<u64>().unwrap_or(1).max(1);
-        match range.split_once('-') {
-            Some((first, last)) => match (first.parse::<u64>(), last.parse::<u64>()) {
-                (Ok(first), Ok(last)) if last >= first => (last - first) / step + 1,
-                // Slurm shortens long lists with an ellipsis.
-                _ => 1,
-            },
-            None => 1,
-        }
-    };
-    list.split(',').map(part).sum::<u64>().max(1)
-}
-
-fn licenses_of(
-    text: &str,
-    intern: &mut impl FnMut(Option<&str>) -> Arc<str>,
-) -> Vec<(Arc<str>, u64)> {
-    let mut wanted = Vec::new();
-    // Of alternatives (`a|b`, 25.05 on) Slurm chooses when the job starts: it lacks none of them.
-    for part in text.split([',', ';']).filter(|p| !p.is_empty() && !p.contains('|')) {
-        let (name, count) = part.split_once([':', '=']).unwrap_or((part, "1"));
-        wanted.push((intern(Some(name)), count.parse().unwrap_or(1)));
-    }
-    wanted
-}
-
-fn shape(builder: &Builder, row: &JobRow<'_>, select_param: u32) -> Shape {
-    let (gres, unknown) = gres_wants(builder, row);
-    let sharing = match row.sharing() {
-        RawSharing::Exclusive => Sharing::Whole,
-        RawSharing::User | RawSharing::Mcs => Sharing::Owner,
-        // Specialised cores are of whole nodes.
-        _ if row.core_spec().is_some() => Sharing::Whole,
-        RawSharing::Default | RawSharing::OverSubscribe => Sharing::Shared,
-    };
-    let memory = match (select_param & CR_MEMORY != 0, row.memory()) {
-        (false, _) => Memory::Untracked,
-        (true, RawMemory::Unset) => Memory::All,
-        (true, RawMemory::PerNodeMib(mib)) => Memory::PerNode(mib),
-        (true, RawMemory::PerCpuMib(mib)) => Memory::PerCpu(mib),
-    };
-    Shape {
-        min_nodes: row.nodes_min(),
-        max_nodes: row.nodes_max().unwrap_or(u32::MAX),
-        req_nodes: row.nodes_min(),
-        min_cpus: row.cpus_min(),
-        num_tasks: row.tasks().unwrap_or(0),
-        pn_min_cpus: row.cpus_per_node_min().map_or(0, u32::from),
-        cpus_per_task: row.cpus_per_task().map_or(0, u32::from),
-        ntasks_per_node: row.tasks_per_node().map_or(0, u32::from),
-        memory,
-        gres,
-        sharing,
-        overcommit: false,
-        left_to_slurm: unknown.then_some(LeftToSlurm::Gres),
-        layout: layout(row, select_param),
-        ..Shape::default()
-    }
-}
-
-fn layout(row: &JobRow<'_>, select_param: u32) -> Layout {
-    let (core_spec, spec_is_threads) = match row.core_spec() {
-        Some(CoreSpec::Cores(count)) => (count, false),
-        Some(CoreSpec::Threads(count)) => (count, true),
-        None => (0, false),
-    };
-    Layout {
-        threads_per_core: row.threads_per_core().unwrap_or(0),
-        ntasks_per_core: row.tasks_per_core().unwrap_or(0),
-        ntasks_per_socket: row.tasks_per_socket().unwrap_or(0),
-        sockets_per_node: row.sockets_per_node().unwrap_or(0),
-        cores_per_socket: row.cores_per_socket().unwrap_or(0),
-        core_spec,
-        spec_is_threads,
-        one_task_per_core: select_param & CR_ONE_TASK_PER_CORE != 0,
-        whole_cores: select_param & (CR_CORE | CR_SOCKET) != 0,
-        whole_sockets: select_param & CR_SOCKET != 0,
-    }
-}
-
 /// Cores and sockets of a node. Where a node has as many cores as CPUs, jobs are given cores.
 fn cores(row: &NodeRow<'_>) -> NodeCores {
     let cores = row.sockets().saturating_mul(row.cores_per_socket());
@@ -562,48 +421,6 @@ fn cores(row: &NodeRow<'_>) -> NodeCores {
         cores,
         spec_cores: row.core_spec_count(),
     }
-}
-
-fn gres_wants(builder: &Builder, row: &JobRow<'_>) -> (Vec<GresWant>, bool) {
-    let mut wants: Vec<GresWant> = Vec::new();
-    let mut unknown = false;
-    let mut add = |text: Option<&str>, set| {
-        unknown |= !add_wants(&mut wants, &builder.draft, text.unwrap_or_default(), set);
-    };
-    add(row.tres_per_node(), |want, n| want.per_node = n);
-    add(row.tres_per_job(), |want, n| want.per_job = n);
-    add(row.tres_per_task(), |want, n| want.per_task = n);
-    add(row.tres_per_socket(), |want, n| want.per_socket = n);
-    (wants, unknown)
-}
-
-/// Adds the GRES that a text asks for; returns `false` if some is on no node or cannot be read.
-fn add_wants(
-    wants: &mut Vec<GresWant>,
-    snapshot: &Snapshot,
-    text: &str,
-    set: fn(&mut GresWant, u64),
-) -> bool {
-    let Ok(entries) = gres::parse(text) else { return false };
-    let mut all = true;
-    for entry in entries {
-        let gres_type = entry.gres_type.as_deref().map(|t| snapshot.gres_type(&entry.kind, t));
-        let (Some(kind), None | Some(Some(_))) = (snapshot.gres_kind(&entry.kind), gres_type)
-        else {
-            all = false;
-            continue;
-        };
-        let gres_type = gres_type.flatten();
-        match wants.iter_mut().find(|w| w.kind == kind && w.gres_type == gres_type) {
-            Some(want) => set(want, entry.count),
-            None => {
-                let mut want = GresWant { kind, gres_type, ..GresWant::default() };
-                set(&mut want, entry.count);
-                wants.push(want);
-            }
-        }
-    }
-    all
 }
 
 /// Whether a reservation is of whole nodes, which have as many cores as it does.
@@ -631,42 +448,5 @@ mod tests {
         let long = ago(61_000).map(|at| (at, Duration::from_secs(5)));
         assert!(is_rested(long, 100, JOBS_PAUSE_MAX));
         assert!(is_rested(None, 100, JOBS_PAUSE_MAX));
-    }
-
-    #[test]
-    fn array_tasks_are_counted() {
-        for (text, count) in [("3-9:2,12%4", 5), ("7", 1), ("0-99", 100), ("1,3,5-...", 3)] {
-            assert_eq!(count_tasks(text), count, "{text}");
-        }
-    }
-
-    /// Goal: a job whose request cannot be read in full is Slurm's, not one that asks for less.
-    #[test]
-    fn gres_that_no_node_has_or_that_cannot_be_read_is_not_left_out() {
-        let mut builder = Builder::default();
-        let a100 =
-            NodeGres { kind: "gpu".into(), gres_type: Some("a100".into()), total: 4, used: 0 };
-        let node = Node { name: "n1".into(), gres: vec![a100], ..Node::default() };
-        builder.nodes(vec![node]).unwrap();
-        for (text, all, count) in [
-            ("", true, 0),
-            ("gres:gpu:2", true, 1),
-            ("gres/gpu:a100:2,cpu:1", true, 1),
-            ("gres:gpu:h100:2", false, 0),
-            ("gres:gpu:2,gres:nic:1", false, 1),
-            ("gres:gpu:a100:two", false, 0),
-        ] {
-            let mut wants = Vec::new();
-            let found = add_wants(&mut wants, &builder.draft, text, |want, n| want.per_node = n);
-            assert_eq!((found, wants.len()), (all, count), "{text}");
-        }
-    }
-
-    #[test]
-    fn licences_with_and_without_a_count() {
-        let wanted = licenses_of("matlab:2,ansys;x=3", &mut |t| Arc::from(t.unwrap_or_default()));
-        let names: Vec<(&str, u64)> = wanted.iter().map(|(n, c)| (&**n, *c)).collect();
-        assert_eq!(names, [("matlab", 2), ("ansys", 1), ("x", 3)]);
-        assert_eq!(licenses_of("matlab:2|ansys:1", &mut |t| Arc::from(t.unwrap_or_default())), []);
     }
 }

@@ -93,7 +93,7 @@ impl<'a> Learned<'a> {
             })
         });
         let running: Vec<Job> = running.collect();
-        view.jobs.extend(running);
+        Arc::make_mut(&mut view.jobs).extend(running);
         for (node, room) in view.nodes.iter_mut().zip(cluster.usages()) {
             node.cpus_used = room.cpus.used;
         }
@@ -123,7 +123,7 @@ impl<'a> Learned<'a> {
         });
         let plans = bags.into_iter().chain(data).collect();
         self.unheld = unheld;
-        view.jobs.truncate(waiting);
+        Arc::make_mut(&mut view.jobs).truncate(waiting);
         plans
     }
 

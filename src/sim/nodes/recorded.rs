@@ -2,6 +2,7 @@
 //! A recorded period as a load: the jobs that ran in it, on its nodes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::live::{class_of, held_of};
 use super::load::PARTITION;
@@ -37,7 +38,7 @@ pub struct Period {
 pub fn load(period: &Period, other: Option<NodeLoad>) -> NodeLoad {
     let mut own = period.first.clone();
     own.reindex();
-    own.jobs.clear();
+    own.jobs = Arc::default();
     own.queue.clear();
     let elsewhere = other.is_some();
     let mut load = other.unwrap_or_else(|| NodeLoad {

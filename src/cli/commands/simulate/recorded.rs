@@ -2,6 +2,7 @@
 //! A recording as the simulator's input.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use phalanx_core::number::{nearest_i64, seconds_of};
 use phalanx_core::snapshot::{Job, JobState};
@@ -49,7 +50,7 @@ fn take(found: &mut Period, op: Op, table: &mut Option<TableOp>, at_ms: u64) {
     match op {
         Op::Picture(mut picture) => {
             picture.reindex();
-            see(found, std::mem::take(&mut picture.jobs));
+            see(found, Arc::unwrap_or_clone(std::mem::take(&mut picture.jobs)));
             if found.first.nodes.is_empty() {
                 found.begin_s = seconds_of(at_ms);
                 found.first = *picture;

@@ -60,6 +60,8 @@ fn until(reservation: &Reservation, job: &Job, now_s: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use phalanx_core::reason::WaitsFor;
     use phalanx_core::shape::Shape;
@@ -91,9 +93,13 @@ mod tests {
         let nodes = [0, 1].into_iter().collect();
         snapshot.partitions =
             vec![Partition { name: "main".into(), up: true, nodes, ..<_>::default() }];
-        snapshot.jobs = (0..).zip(cpus).map(part).collect();
+        snapshot.jobs = Arc::new((0..).zip(cpus).map(part).collect());
         let usage = |_: &str| NodeUsage { cpus: Level { total: 8, used: 0 }, ..<_>::default() };
         (snapshot, ["n1", "n2"].map(usage))
+    }
+
+    fn jobs(snapshot: &mut Snapshot) -> &mut Vec<Job> {
+        Arc::make_mut(&mut snapshot.jobs)
     }
 
     fn why(snapshot: &Snapshot, usages: &[NodeUsage], at: usize) -> String {
@@ -111,7 +117,7 @@ mod tests {
         assert!(other.starts_with("it can not start on the present nodes"), "{other}");
         let possible = |at: usize| is_possible(&snapshot, &usages, &snapshot.jobs[at], now_s());
         assert_eq!([possible(0), possible(1)], [true, false]);
-        snapshot.jobs[1].het_job_id = Some(99);
+        jobs(&mut snapshot)[1].het_job_id = Some(99);
         let alone = why(&snapshot, &usages, 0);
         assert_eq!(alone, "it needs 1 node, 2 have room now: Slurm holds it back (Resources)");
     }
@@ -130,7 +136,7 @@ mod tests {
             whole_nodes: true,
         };
         snapshot.reservations = vec![of("late", 0, from_s + 600), of("maint", 1, from_s)];
-        for (job, minutes) in snapshot.jobs.iter_mut().zip([180, 60]) {
+        for (job, minutes) in jobs(&mut snapshot).iter_mut().zip([180, 60]) {
             (job.reason, job.time_limit_min) = ("ReqNodeNotAvail".into(), Some(minutes));
         }
         let class = |snapshot: &Snapshot, at: usize| {
@@ -145,10 +151,10 @@ mod tests {
         assert!(said.starts_with("reservation maint takes nodes") && said.contains(&end), "{said}");
         assert!(said.ends_with("JobId=12 TimeLimit=118") || said.ends_with("=119"), "{said}");
         assert!(why(&snapshot, &usages, 1).starts_with("nodes that it needs are down"));
-        snapshot.jobs[0].reason = "JobHeldUser".into();
+        jobs(&mut snapshot)[0].reason = "JobHeldUser".into();
         assert_eq!(class(&snapshot, 0), WaitsFor::Person);
         snapshot.reservations.iter_mut().for_each(|one| one.start_s = 0);
-        snapshot.jobs[0].reason = "Resources".into();
+        jobs(&mut snapshot)[0].reason = "Resources".into();
         let said = why(&snapshot, &usages, 0);
         assert!(said.starts_with("reservation maint has nodes that it needs: no start"), "{said}");
     }

@@ -303,7 +303,7 @@ mod tests {
         };
         let comment = "hdfs-input=/b".into();
         let array = Job { array_job_id: Some(3), label: "3_[0-3]".into(), comment, ..job(3) };
-        builder.draft.jobs = vec![job(1), job(2), array];
+        builder.draft.jobs = vec![job(1), job(2), array].into();
         let snapshot = builder.build(1, 1).unwrap();
         let inputs = DataInputs::default();
         inputs.observe(&snapshot, Duration::MAX);

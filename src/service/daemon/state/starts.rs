@@ -49,7 +49,7 @@ impl Starts {
     /// The counts, and the jobs by partition and state.
     pub fn queue(&self, snapshot: Option<&Snapshot>) -> Queue {
         let mut jobs: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
-        for job in snapshot.into_iter().flat_map(|snapshot| &snapshot.jobs) {
+        for job in snapshot.into_iter().flat_map(|snapshot| snapshot.jobs.iter()) {
             let state = match job.state {
                 JobState::Pending => "pending",
                 JobState::Suspended => "suspended",
@@ -91,7 +91,7 @@ mod tests {
 
     fn picture(jobs: Vec<Job>) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        snapshot.jobs = jobs;
+        snapshot.jobs = jobs.into();
         snapshot
     }
 

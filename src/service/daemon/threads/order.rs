@@ -236,6 +236,8 @@ fn waiting(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use phalanx_core::snapshot::Builder;
 
@@ -251,7 +253,7 @@ mod tests {
         let jobs = [1, 2, 3, 4].map(|id| job(id, "Resources")).into_iter();
         let waiting = [job(5, "Dependency"), Job { priority: 0, ..job(6, "None") }];
         let mut builder = Builder::default();
-        builder.draft.jobs = jobs.chain(waiting).collect();
+        builder.draft.jobs = Arc::new(jobs.chain(waiting).collect());
         let snapshot = builder.build(1, 1).unwrap_or_default();
         let predict = |job: &Job| {
             let seconds = [0.0, 90.0, 30.0, 7200.0, 30.0][job.id as usize % 5];
@@ -266,7 +268,8 @@ mod tests {
     #[test]
     fn slurms_arm_of_a_comparison_keeps_its_order() {
         let mut builder = Builder::default();
-        builder.draft.jobs = vec![Job { id: 7, partitions: "main".into(), ..Job::default() }];
+        builder.draft.jobs =
+            vec![Job { id: 7, partitions: "main".into(), ..Job::default() }].into();
         let snapshot = builder.build(1, 1).unwrap_or_default();
         let queued = Queued { job_id: 7, ..zerocopy::FromZeros::new_zeroed() };
         let config = Config { mode: Mode::Enforce, ..Config::default() };

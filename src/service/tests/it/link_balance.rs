@@ -140,7 +140,7 @@ fn queue(daemon: &Daemon, waiting: std::ops::Range<u32>) -> Snapshot {
         shape: shape.clone(),
         ..Job::default()
     };
-    builder.draft.jobs = waiting.map(job).collect();
+    builder.draft.jobs = Arc::new(waiting.map(job).collect());
     builder.build(1, 1000).unwrap()
 }
 

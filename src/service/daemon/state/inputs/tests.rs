@@ -18,7 +18,7 @@ fn snapshot(state: JobState) -> Snapshot {
         ..Job::default()
     };
     let comments = ["data-input=a", "x;data-input=b;locality=off", "no input"];
-    builder.draft.jobs = (1..).zip(comments).map(job).collect();
+    builder.draft.jobs = Arc::new((1..).zip(comments).map(job).collect());
     builder.build(1, 1).unwrap()
 }
 

@@ -30,7 +30,7 @@ fn picture(time_ms: u64, jobs: Vec<Job>) -> Arc<Snapshot> {
     let mut builder = Builder::default();
     let node = |name: &str, cpus| Node { name: name.into(), cpus, ..Node::default() };
     builder.nodes(vec![node("n1", 4), node("n2", 8)]).unwrap();
-    builder.draft.jobs = jobs;
+    builder.draft.jobs = jobs.into();
     Arc::new(builder.build(time_ms, time_ms).unwrap())
 }
 
