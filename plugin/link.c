@@ -547,15 +547,20 @@ extern void link_state_void(void)
 extern void link_state_whole(void)
 {
 	struct phx_hello h = { .hdr = PHX_HDR_OF(PHX_HELLO, sizeof(h)) };
+	bool rebuilt = !atomic_load(&usable);
 
 	topology_stale();
 	state_hello(&h, loaded);
-	atomic_store(&ours, true);
 	atomic_store(&slurm_uid, slurm_conf.slurm_user_id);
 	pthread_mutex_lock(&io.lock);
-	hello = h;
-	io_stale_locked();
+	if (rebuilt || memcmp(&hello, &h, sizeof(h))) {
+		atomic_store(&ours, true);
+		hello = h;
+		io_stale_locked();
+	}
 	pthread_mutex_unlock(&io.lock);
+	/* Of a partition that is changed Slurm tells the same, but nodes and jobs stay. */
+	link_table_hint();
 	atomic_store(&usable, true);
 	io_wake();
 }

@@ -27,7 +27,7 @@ enum link_state {
 /* Stop all packets: the structures are being rebuilt. Starts the thread the first time. */
 extern void link_state_void(void);
 
-/* Send everything: the structures are whole again. */
+/* Send everything, if the structures are whole again; else compare the node table soon. */
 extern void link_state_whole(void);
 
 /* End the connection: slurmctld ends, or becomes a standby. */

@@ -90,6 +90,7 @@ extern void reconfigured(const char *params)
 
 	(void) snprintf(text, sizeof(text), "%s," NO_LIMITS, params);
 	slurm_conf.sched_params = text;
+	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
 	wait_synced(syncs + 1);
 	usleep(200000); /* what follows is to be asked, also on a busy machine */

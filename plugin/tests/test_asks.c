@@ -451,6 +451,7 @@ static void test_many_classes(void)
 	TEST("never asked: a candidate that was out when the nodes were sent");
 	ctld_write_lock();
 	node_record_table_ptr[3]->node_state |= NODE_STATE_DRAIN;
+	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
 	ctld_write_unlock();
 	wait_synced(syncs + 3);
@@ -461,6 +462,7 @@ static void test_many_classes(void)
 	usleep(5000);
 	CHECK_EQ(daemon_count(PHX_ASK), asks);
 	ctld_write_lock();
+	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
 	ctld_write_unlock();
 	wait_synced(syncs + 4);
@@ -478,6 +480,7 @@ static void test_long_topology(void)
 	memset(nodes, 'n', sizeof(nodes) - 1);
 	ctld_write_lock();
 	ctld_long_topology(nodes);
+	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
 	ctld_write_unlock();
 	wait_synced(syncs + 1);
@@ -493,6 +496,7 @@ static void test_long_topology(void)
 	TEST("a topology of no switches has no text");
 	ctld_write_lock();
 	slurm_conf.topology_plugin = "topology/flat";
+	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
 	ctld_write_unlock();
 	wait_synced(syncs + 2);

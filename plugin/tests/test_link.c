@@ -99,6 +99,15 @@ static void test_void(void)
 	CHECK_EQ(o.reconfigure(), 0);
 	wait_synced(syncs + 1);
 	CHECK_EQ(daemon_count(PHX_JOB), jobs + 1); /* of the sync */
+
+	TEST("a partition changes: nothing is sent anew, and asks go on");
+	usleep(200000);
+	begun = daemon_count(PHX_SYNC_BEGIN);
+	CHECK_EQ(o.reconfigure(), 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	(void) daemon_wait(PHX_ASK, asks + 1);
+	usleep(2500000); /* the node table was compared meanwhile */
+	CHECK_EQ(daemon_count(PHX_SYNC_BEGIN), begun);
 	ctld_remove(a);
 }
 
@@ -198,6 +207,7 @@ static void test_events_during_sync(void)
 	TEST("too many of them: the sync starts again");
 	syncs = daemon_count(PHX_SYNC_END);
 	daemon_pause(true);
+	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
 	usleep(400000);
 	event_burst(j, 90000); /* 9 MB */
@@ -209,6 +219,7 @@ static void test_events_during_sync(void)
 	TEST("a reconfigure during a sync: it starts again with the new table");
 	syncs = daemon_count(PHX_SYNC_END);
 	daemon_pause(true);
+	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
 	usleep(400000);
 	ctld_remove(j);
@@ -282,6 +293,7 @@ static void test_topology(void)
 	ctld_write_lock();
 	slurm_conf.topology_plugin = "topology/tree";
 	ctld_switches();
+	CHECK_EQ(o.node_init(), 0);
 	CHECK_EQ(o.reconfigure(), 0);
 	ctld_write_unlock();
 	wait_synced(++syncs);
