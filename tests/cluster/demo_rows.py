@@ -291,9 +291,10 @@ class Backfill(Large):
             text = cluster.run("sdiag").stdout
             text = text[text.index("Backfilling stats"):]
             depth = int(re.search(r"Last depth cycle: (\d+)", text)[1])
-            if depth >= waiting:
-                cycles[re.search(r"Last cycle when: (.+)", text)[1]] = \
-                    int(re.search(r"Last cycle: (\d+)", text)[1]) / 1e3
+            took_us = int(re.search(r"Last cycle: (\d+)", text)[1])
+            # Amid a cycle the time is 0 and the depth that of the jobs so far.
+            if depth >= waiting and took_us:
+                cycles[re.search(r"Last cycle when: (.+)", text)[1]] = took_us / 1e3
             return len(cycles) >= count
 
         limit = (60 + 15 * count) * max(1, self.nodes / Large.nodes)
