@@ -121,12 +121,7 @@ impl Search<'_> {
             Route::Tree(at) if by_switches(&self.shape.topology) => {
                 self.on_few_leaves(at, ask, lighter, own).unwrap_or_default()
             }
-            // All of them are no part.
-            _ => smallest_of_largest(ask, lighter, own, count)
-                .filter(|cpus| own.iter().any(|offer| offer.cpus < *cpus))
-                .map(|cpus| at_least(lighter, own, cpus))
-                .into_iter()
-                .collect(),
+            _ => largest(ask, lighter, own, count).into_iter().collect(),
         };
         let kind = |offer: &Offer| self.chooser.family_of(offer.node);
         let known = own.first().map(kind);
@@ -205,36 +200,23 @@ pub(super) fn largest(
     own: &[Offer],
     count: usize,
 ) -> Option<Vec<Offer>> {
-    let last = smallest_of_largest(ask, lighter, own, count)?;
-    Some(at_least(lighter, own, last))
-}
-
-/// CPUs of the smallest among the largest nodes that hold the job beside lighter ones.
-fn smallest_of_largest(ask: &Ask, lighter: &[Offer], own: &[Offer], count: usize) -> Option<i64> {
     let mut left = ask.cpus - lighter.iter().map(|offer| offer.cpus).sum::<i64>();
     let mut most = count.checked_sub(lighter.len() + 1)?;
     let mut sizes: BTreeMap<i64, usize> = BTreeMap::new();
     for alike in own.chunk_by(|a, b| a.cpus == b.cpus) {
-        let size = alike.first().map_or(0, |offer| offer.cpus);
-        *sizes.entry(size).or_default() += alike.len();
+        let cpus = alike.first()?.cpus;
+        *sizes.entry(cpus).or_default() += alike.len();
     }
-    for (cpus, nodes) in sizes.into_iter().rev() {
-        let taken = nodes.min(most);
-        left -= cpus.saturating_mul(nearest_i64(taken as u64));
+    let (last, _) = sizes.into_iter().rev().find(|(cpus, nodes)| {
+        let taken = most.min(*nodes);
         most -= taken;
-        if taken > 0 && left <= 0 {
-            return Some(cpus);
-        }
-    }
-    None
-}
-
-/// Lighter nodes with those of at least so many CPUs.
-fn at_least(lighter: &[Offer], own: &[Offer], cpus: i64) -> Vec<Offer> {
+        left -= cpus.saturating_mul(nearest_i64(taken as u64));
+        taken > 0 && left <= 0
+    })?;
     let mut large = Vec::with_capacity(lighter.len() + own.len());
     large.extend_from_slice(lighter);
-    large.extend(own.iter().filter(|offer| offer.cpus >= cpus));
-    large
+    large.extend(own.iter().filter(|offer| offer.cpus >= last));
+    Some(large)
 }
 
 fn mean(decision: &Decision) -> f64 {
