@@ -37,6 +37,12 @@ ORDER_LOST = ("slurmctld-lost", "switched-off")
 DATA_JOBS = ("lands-on-holders", "environment-is-set", "told-to-users", "gate-dies",
              "shipped-config")
 HOSTILE = ("submissions", "cannot-start")
+# Of each long suite what takes longest; a shorter case of the same kind stays.
+HDFS_LONG = ("new.hundred-thousand-blocks", "old.pages-of-a-file")
+GRAMMAR_SEEN = ("waits-seen", "more-nodes-seen", "requests")
+AGENTS_LONG = ("a-thousand-registrations-are-nothing-special",)
+TRUST_LONG = ("flood", "readers")
+PACKAGES_LONG = ("no-slurm-exchanged",)
 MODES = ("gang-seed", "gang-document", "bag-seed", "data-seed-late")
 # Those of the daemon and the overlay on the newer Slurm.
 FAULTS_NEW = ("daemon-killed", "slurmctld-restarted", "overlay-wrong-version")
@@ -246,8 +252,13 @@ def packages(version, release, seconds, programs_dir, gate, needs):
         build(f"deb-{version}", 30, "packaging/build-deb", version, programs_dir, overlay, debs,
               needs=["packages", *needs], env=other, gate=gate),
         Row(f"packages-{version}", "packages", "any", seconds,
-            (PYTHON, "tests/packaging/packages.py", "--tree", tree, "--debs", debs),
+            (PYTHON, "tests/packaging/packages.py", "--tree", tree, "--debs", debs,
+             *skip(PACKAGES_LONG)),
             (f"system-{release}", f"deb-{version}"), (), gate, again=True),
+        Row(f"packages-rest-{version}", "packages", "any", seconds,
+            (PYTHON, "tests/packaging/packages.py", "--tree", tree, "--debs", debs,
+             *only(PACKAGES_LONG)),
+            (f"system-{release}", f"deb-{version}"), (), "all", again=True),
         # Beside stand-ins of SchedMD's: what apt does, and jobs on a Slurm of theirs.
         Row(f"smd-{version}", "packages", "any", 45,
             (PYTHON, "tests/packaging/smd.py", "--tree", tree, "--debs", debs),
@@ -310,9 +321,9 @@ ROWS = (
     Row("failures", "check", "any", 15,
         (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),
     # Overlay and link in one thread of virtual time: some seeds, and each check seen to fail.
-    Row("sim-link", "check", "work", 200, ("tests/campaign-link", "--sabotage"),
+    Row("sim-link", "check", "work", 160, ("tests/campaign-link", "--sabotage", "--seeds", "100"),
         ("tests", "plugin")),
-    Row("plugin-check", "check", "work", 85, (*MAKE, "-C", "plugin", "check"),
+    Row("plugin-check", "check", "any", 400, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
     Row("plugin-stalled", "check", "any", 165,
         (*MAKE, "-C", "plugin", "check-host", f"T={TOP}/build/slurm-{OLD}/stalled",
@@ -322,8 +333,9 @@ ROWS = (
         ("plugin", "packages", "debug"), programs()),
     Row("figures", "check", "any", 150, (PYTHON, "tests/bench/figures.py"), ("debug",),
         programs(), gate="all"),
-    Row("plugin-check-24.11", "24.11", "work", 70,
-        (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEW}"), ("slurm-24.11", "packages")),
+    Row("plugin-check-24.11", "24.11", "any", 400,
+        (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEW}"), ("slurm-24.11", "packages"),
+        gate="all"),
     Row("page", "page", "any", 25, (PYTHON, "tests/page/page.py"), ("packages",), again=True),
 
     # Suites on clusters of the installed Slurm.
@@ -331,7 +343,8 @@ ROWS = (
         ("packages",), again=True),
     suite("placement", 42),
     suite("layout", 60),
-    suite("deaths", 60),
+    suite("deaths", 60, *skip(["one-user"])),
+    suite("deaths-rest", 40, "deaths.py", *only(["one-user"]), gate="all"),
     suite("learn", 28),
     suite("capacity", 5, *only(["future-and-down"])),
     suite("capacity-rest", 75, "capacity.py", *skip(["future-and-down"]), gate="all"),
@@ -341,7 +354,8 @@ ROWS = (
     suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT),
           lane="quiet"),
     suite("topology", 55),
-    suite("grammar", 75, "--requests", "600"),
+    suite("grammar", 75, "--requests", "300", *only(GRAMMAR_SEEN)),
+    suite("grammar-rest", 150, "grammar.py", "--requests", "1500", "--seed", "2", gate="all"),
     suite("order", 65, *skip(ORDER_LOST)),
     suite("order-rest", 50, "order.py", *only(ORDER_LOST), gate="all"),
     suite("compare", 50, "--jobs", "150"),
@@ -365,26 +379,31 @@ ROWS = (
     suite("proofs", 30, *only(["queue"])),
     suite("proofs-changes", 90, "proofs.py", gate="all"),
     suite("starvation", 390, gate="all"),
-    suite("energy", 35),
+    suite("energy", 20, *skip(["sources"])),
+    suite("energy-rest", 60, "energy.py", *only(["sources"]), gate="all"),
     suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
-    suite("agents", 60),
+    suite("agents", 60, *skip(AGENTS_LONG)),
+    suite("agents-rest", 45, "agents.py", *only(AGENTS_LONG), gate="all"),
     suite("streams", 20, *only(["unequal-nodes", "kills-lose-nothing"])),
     suite("streams-rest", 18, "streams.py", *skip(["unequal-nodes", "kills-lose-nothing"]),
           gate="all"),
     suite("report", 40, gate="all"),
-    suite("doctor", 36),
+    suite("doctor", 36, *skip(["drills"])),
+    suite("doctor-rest", 90, "doctor.py", *only(["drills"]), gate="all"),
     suite("ha", 40),
-    suite("trust", 60, *skip(["flood"]), lane="quiet"),
+    suite("trust", 60, *skip(TRUST_LONG), lane="quiet"),
     suite("inference", 55, "inference.py", "--images", "60", needs=["hadoop"]),
-    suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
+    suite("hdfs", 75, "test_client.py", *skip(HDFS_LONG), path="hdfs", needs=["hadoop"]),
+    suite("hdfs-rest", 120, "test_client.py", *only(HDFS_LONG), path="hdfs", needs=["hadoop"],
+          gate="all"),
     suite("faults", 70, *only(FAULTS), lane="quiet"),
     suite("hostile", 40, *only(HOSTILE), lane="quiet"),
     suite("hostile-rest", 90, "hostile.py", *skip(HOSTILE), lane="quiet", gate="all"),
     suite("kills", 24, "--kills", "5"),
     suite("kills-rest", 400, "kills.py", "--kills", "100", "--seed", "2", gate="all"),
     suite("lying-gate", 45, "lying_gate.py", lane="quiet", gate="all"),
-    suite("flood", 60, "trust.py", *only(["flood"]), lane="quiet", gate="all"),
+    suite("trust-rest", 150, "trust.py", *only(TRUST_LONG), lane="quiet", gate="all"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
     suite("reality", 45, "--together", lane="quiet", gate="all"),
     suite("replay-log", 130, "replay_log.py", "--jobs=60", "--slots=16", "--span=40",

@@ -305,6 +305,15 @@ def one_that_hangs_is_ended(table):
 
 
 @case
+def processors_are_counted_by_row(table):
+    """Beside the seconds that a row took are those of processors that it used"""
+    runner, _, _ = table.work(table.row("works", command="seq 4000000 | sort -n | tail -1"),
+                              table.row("waits", command="sleep 1"))
+    cpu = {row.name: cpu for row, _, _, cpu, _ in runner.times}
+    check(cpu["works"] > 0.2 > cpu["waits"], f"{cpu}")
+
+
+@case
 def no_wall_clock_ends_a_row(table):
     """What waits goes on while the suites' clock stands, what builds while it gets processors"""
     kept, RUN.CLOCK = RUN.CLOCK, clock.Clock()
