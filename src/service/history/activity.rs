@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::HistoryError;
+use super::columns::Columns;
 use super::queries::HistoryReader;
 use crate::sqlite::signed;
 use phalanx_core::run::wait_s;
@@ -62,47 +63,38 @@ const PLACED: &str = "ask = 'run_now' AND mode = 'enforce' AND nodes <> '' \
 
 fn answers(connection: &Connection, since_ms: u64) -> rusqlite::Result<AnswerSums> {
     let sql = format!(
-        "SELECT count(*), coalesce(sum(nodes <> ''), 0), coalesce(sum({PLACED}), 0), \
-         avg(latency_us) FROM decisions WHERE ask = 'run_now' AND time_ms >= ?1"
+        "SELECT count(*) AS asked, coalesce(sum(nodes <> ''), 0) AS with_nodes, \
+         coalesce(sum({PLACED}), 0) AS placed, avg(latency_us) AS mean_us \
+         FROM decisions WHERE ask = 'run_now' AND time_ms >= ?1"
     );
-    connection.query_row(&sql, [signed(since_ms)], |row| {
-        Ok(AnswerSums {
-            asked: row.get::<_, i64>(0)?.cast_unsigned(),
-            with_nodes: row.get::<_, i64>(1)?.cast_unsigned(),
-            placed: row.get::<_, i64>(2)?.cast_unsigned(),
-            mean_us: row.get(3)?,
-        })
-    })
+    connection.query_row(&sql, [signed(since_ms)], AnswerSums::read)
 }
 
 fn leaves(connection: &Connection, since_ms: u64) -> rusqlite::Result<Option<LeafSums>> {
     let sql = format!(
-        "SELECT count(*), avg(own), avg(fewest), coalesce(sum(own <= fewest), 0) FROM \
+        "SELECT count(*) AS starts, avg(own) AS mean, avg(fewest) AS fewest_mean, \
+         sum(own <= fewest) AS on_fewest FROM \
          (SELECT json_array_length(explain, '$.topology.leaves') AS own, \
           json_extract(explain, '$.topology.fewest') AS fewest FROM decisions \
           WHERE {PLACED} AND node_count > 1 AND time_ms >= ?1 AND json_valid(explain)) \
          WHERE own > 0 AND fewest > 0"
     );
-    let sums = connection.query_row(&sql, [signed(since_ms)], |row| {
-        let starts = row.get::<_, i64>(0)?.cast_unsigned();
-        let (mean, fewest_mean): (Option<f64>, Option<f64>) = (row.get(1)?, row.get(2)?);
-        let on_fewest = row.get::<_, i64>(3)?.cast_unsigned();
-        let both = mean.zip(fewest_mean);
-        Ok(both.map(|(mean, fewest_mean)| LeafSums { starts, mean, fewest_mean, on_fewest }))
-    });
-    sums.optional().map(Option::flatten)
+    of_any(connection, &sql, since_ms)
 }
 
 fn locality(connection: &Connection, since_ms: u64) -> rusqlite::Result<Option<LocalSums>> {
     let sql = format!(
-        "SELECT count(*), avg(share) FROM \
+        "SELECT count(*) AS starts, avg(share) AS share FROM \
          (SELECT json_extract(explain, '$.preference.note.local_share') AS share FROM decisions \
           WHERE {PLACED} AND time_ms >= ?1 AND json_valid(explain)) WHERE share IS NOT NULL"
     );
-    connection.query_row(&sql, [signed(since_ms)], |row| {
-        let starts = row.get::<_, i64>(0)?.cast_unsigned();
-        Ok(row.get::<_, Option<f64>>(1)?.map(|share| LocalSums { starts, share }))
-    })
+    of_any(connection, &sql, since_ms)
+}
+
+/// Returns the sums that a query makes; `None` where they are of no start.
+fn of_any<R: Columns>(c: &Connection, sql: &str, since_ms: u64) -> rusqlite::Result<Option<R>> {
+    let sql = format!("SELECT * FROM ({sql}) WHERE starts > 0");
+    c.query_row(&sql, [signed(since_ms)], R::read).optional()
 }
 
 /// Sums over runs that are under way while records are read.

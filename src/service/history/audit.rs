@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Row, params};
+use rusqlite::params;
 
 use super::HistoryError;
+use super::columns::{Columns, JOB};
 use super::queries::{DECISION_OF_PLACEMENT, HistoryReader};
 use crate::sqlite::signed;
 use phalanx_messages::rest::{AuditReport, AuditRow, Receipt};
@@ -50,7 +51,8 @@ impl Scope {
              receipts AS ( \
                SELECT p.time_ms, 'placed' AS kind, p.job_id, p.array_job_id, p.array_task_id, \
                  p.user_id, p.partition, p.nodes, p.node_count, d.decision, \
-                 json_extract(d.explain, '$.method') AS reason, 0 AS held_ms, 0 AS delta, \
+                 coalesce(json_extract(d.explain, '$.method'), '') AS reason, \
+                 0 AS held_ms, 0 AS delta, \
                  json_array_length(d.explain, '$.topology.leaves') AS leaves, \
                  json_extract(d.explain, '$.not_ready_chosen') AS not_ready \
                FROM p JOIN decisions d ON d.seq = {DECISION_OF_PLACEMENT} \
@@ -60,7 +62,8 @@ impl Scope {
                  '', 0, decision, 'order', 0, delta, NULL, NULL FROM p WHERE delta IS NOT NULL \
              UNION ALL \
                SELECT min(time_ms), 'held', max(job_id), array_job_id, array_task_id, user_id, \
-                 partition, '', 0, max(decision), max(reason), sum(lasts), 0, NULL, NULL \
+                 partition, '', 0, max(decision), coalesce(max(reason), ''), sum(lasts), \
+                 0, NULL, NULL \
                FROM w WHERE held GROUP BY record, array_task_id, waits) "
         )
     }
@@ -78,7 +81,8 @@ impl HistoryReader {
         let values = params![signed(since_ms), scope.user, scope.job.map(|(id, _)| id), task];
         let tables = scope.tables();
         let starts = format!("{tables} SELECT user_id, partition, count(*) FROM p GROUP BY 1, 2");
-        let lines = format!("{tables} SELECT * FROM receipts ORDER BY time_ms DESC, job_id DESC");
+        let lines =
+            format!("{tables} SELECT *, {JOB} FROM receipts ORDER BY time_ms DESC, job_id DESC");
         let moved = "SELECT count(*) FROM placements WHERE delta IS NOT NULL AND time_ms >= ?1";
         self.ask(|connection| {
             // One read transaction: sums and lines belong together.
@@ -95,7 +99,7 @@ impl HistoryReader {
             let mut rows = connection.prepare(&lines)?;
             let mut rows = rows.query(values)?;
             while let Some(row) = rows.next()? {
-                let line = receipt(row)?;
+                let line = Receipt::read(row)?;
                 sums.entry((line.user_id, line.partition.clone())).or_default().add(&line);
                 match report.receipts.len() < limit {
                     true => report.receipts.push(line),
@@ -109,26 +113,4 @@ impl HistoryReader {
             Ok(report)
         })
     }
-}
-
-fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
-    let (job_id, array): (u32, Option<u32>) = (row.get("job_id")?, row.get("array_job_id")?);
-    let task: Option<u32> = row.get("array_task_id")?;
-    let label = array.zip(task).map(|(array, task)| format!("{array}_{task}"));
-    Ok(Receipt {
-        time_ms: row.get::<_, i64>("time_ms")?.cast_unsigned(),
-        kind: row.get("kind")?,
-        job: label.unwrap_or_else(|| job_id.to_string()),
-        job_id,
-        user_id: row.get("user_id")?,
-        partition: row.get("partition")?,
-        decision: row.get::<_, Option<i64>>("decision")?.map(i64::cast_unsigned),
-        reason: row.get::<_, Option<String>>("reason")?.unwrap_or_default(),
-        nodes: row.get("nodes")?,
-        node_count: row.get("node_count")?,
-        leaves: row.get("leaves")?,
-        not_ready: row.get("not_ready")?,
-        held_ms: row.get::<_, i64>("held_ms")?.cast_unsigned(),
-        delta: row.get("delta")?,
-    })
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Records as rows: one list of columns for each table, by which rows are written and read.
+//! Records as rows: one list of columns for each table, by which rows are written and read, and
+//! for each report that a query makes.
 
 use rusqlite::types::{Null, ToSqlOutput};
 use rusqlite::{Row, ToSql, Transaction, params_from_iter};
 
-use super::records::{DecisionRecord, JobEndRecord, JobRef, PlacementRecord};
+use super::records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord};
 use phalanx_core::run::Run;
-use phalanx_messages::rest::AskReport;
+use phalanx_messages::rest::{
+    AnswerSums, AskReport, LatestDecision, LeafSums, LocalSums, Receipt, ShadowDiff,
+};
 
 /// A value of a column. SQLite has no unsigned numbers of 64 bits, which are therefore kept as
 /// signed ones.
@@ -28,7 +31,8 @@ macro_rules! cells {
     };
 }
 
-cells!(u8, u32, i64, String, Option<u32>, Option<i64>, Option<String>, Option<f64>);
+cells!(u8, u32, i32, i64, f64, String);
+cells!(Option<u32>, Option<i64>, Option<f64>, Option<bool>, Option<String>);
 
 impl Cell for u64 {
     fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -48,7 +52,7 @@ impl Cell for Option<u64> {
     }
 }
 
-/// A record whose fields are columns.
+/// A record or report whose fields are columns of a table or query.
 pub(super) trait Columns: Sized {
     fn names() -> Vec<&'static str>;
     fn values<'r>(&'r self, out: &mut Vec<ToSqlOutput<'r>>) -> rusqlite::Result<()>;
@@ -82,6 +86,9 @@ columns!(AskReport { time_ms ask verdict reason nodes } .. AskReport::default())
 columns!(DecisionRecord {
     decision mode node_count generation latency_us explain
 } job: JobRef ask: AskReport);
+columns!(OutcomeRecord {
+    decision job_id outcome_ms outcome_reason outcome_rc outcome_nodes ask_ns
+});
 columns!(PlacementRecord { time_ms mode nodes node_count decision compared delta } job: JobRef);
 columns!(JobEndRecord { time_ms job_id state });
 columns!(Run {
@@ -89,6 +96,20 @@ columns!(Run {
     nodes node_count node_class submit_s eligible_s start_s end_s elapsed_ms limit_min state
     exit_code exit_signal cpus tres_req tres_alloc work joules placed_by arm source
 });
+columns!(LatestDecision {
+    time_ms job partition ask mode nodes reason outcome placed latency_us
+});
+columns!(Receipt {
+    time_ms kind job job_id user_id partition decision reason nodes node_count leaves not_ready
+    held_ms delta
+});
+columns!(ShadowDiff { job_id time_ms slurm phalanx });
+columns!(AnswerSums { asked with_nodes placed mean_us });
+columns!(LeafSums { starts mean fewest_mean on_fewest });
+columns!(LocalSums { starts share });
+
+/// SQL term of a record's job as users write it; while its array waits, the array.
+pub(super) const JOB: &str = "coalesce(array_job_id || '_' || array_task_id, job_id || '') AS job";
 
 /// Inserts a record, with one more column where there is one; returns the number of new rows.
 pub(super) fn insert<R: Columns>(

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::HistoryError;
-use super::columns::Columns;
+use super::columns::{Columns, JOB};
 use super::records::{DecisionRecord, DecisionRow, OutcomeRecord, PlacementRecord};
 use crate::sqlite::{self, signed};
 use phalanx_core::number::as_f64;
-use phalanx_messages::rest::{ShadowDiff, ShadowReport};
+use phalanx_messages::rest::{LatestDecision, ShadowDiff, ShadowReport};
 
 /// A start and the decision behind it, if that decision is known.
 pub type Started = (PlacementRecord, Option<DecisionRow>);
@@ -74,8 +74,14 @@ impl HistoryReader {
     }
 
     /// The latest decisions, newest first.
-    pub fn latest(&self, limit: u32) -> Result<Vec<DecisionRow>, HistoryError> {
-        self.decisions("", params![limit])
+    pub fn latest(&self, limit: u32) -> Result<Vec<LatestDecision>, HistoryError> {
+        let sql = format!(
+            "SELECT *, {JOB}, outcome_reason AS outcome, outcome_rc = 0 AS placed \
+             FROM decisions ORDER BY seq DESC LIMIT ?1"
+        );
+        self.ask(|connection| {
+            connection.prepare(&sql)?.query_map([limit], LatestDecision::read)?.collect()
+        })
     }
 
     pub(super) fn decisions(
@@ -126,7 +132,7 @@ impl HistoryReader {
         let compared =
             format!("SELECT partition, compared, hours FROM ({pairs}) WHERE compared IS NOT NULL");
         let differing = format!(
-            "SELECT job_id, time_ms, actual, decided FROM ({pairs}) \
+            "SELECT job_id, time_ms, actual AS slurm, decided AS phalanx FROM ({pairs}) \
              WHERE actual <> decided ORDER BY seq DESC LIMIT ?2"
         );
         let since = signed(since_ms);
@@ -150,14 +156,7 @@ impl HistoryReader {
             }
             report.differing = connection
                 .prepare(&differing)?
-                .query_map(params![since, limit], |row| {
-                    Ok(ShadowDiff {
-                        job_id: row.get(0)?,
-                        time_ms: unsigned(row.get(1)?),
-                        slurm: row.get(2)?,
-                        phalanx: row.get(3)?,
-                    })
-                })?
+                .query_map(params![since, limit], ShadowDiff::read)?
                 .collect::<rusqlite::Result<_>>()?;
             Ok(report)
         })
@@ -185,18 +184,7 @@ fn unsigned(value: i64) -> u64 {
 }
 
 fn decision_row(row: &Row<'_>) -> rusqlite::Result<DecisionRow> {
-    let decision = DecisionRecord::read(row)?;
-    let outcome = match row.get::<_, Option<i64>>("outcome_ms")? {
-        None => None,
-        Some(time_ms) => Some(OutcomeRecord {
-            decision: decision.decision,
-            time_ms: unsigned(time_ms),
-            job_id: decision.job.job_id,
-            reason: row.get("outcome_reason")?,
-            rc: row.get("outcome_rc")?,
-            node_count: row.get("outcome_nodes")?,
-            ask_ns: unsigned(row.get("ask_ns")?),
-        }),
-    };
-    Ok(DecisionRow { decision, outcome })
+    let reported = row.get::<_, Option<i64>>("outcome_ms")?.is_some();
+    let outcome = reported.then(|| OutcomeRecord::read(row)).transpose()?;
+    Ok(DecisionRow { decision: DecisionRecord::read(row)?, outcome })
 }

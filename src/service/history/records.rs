@@ -43,15 +43,15 @@ pub struct DecisionRecord {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OutcomeRecord {
     pub decision: u64,
-    /// Arrival of the outcome, unix milliseconds.
-    pub time_ms: u64,
     pub job_id: u32,
+    /// Arrival of the outcome, unix milliseconds.
+    pub outcome_ms: u64,
     /// Reason for which the job did not get the answered nodes; `None`: it got them.
-    pub reason: Option<String>,
+    pub outcome_reason: Option<String>,
     /// Return code of slurmctld's call, 0 for success.
-    pub rc: i32,
-    /// Nodes of the result.
-    pub node_count: u32,
+    pub outcome_rc: i32,
+    /// Number of nodes of the result.
+    pub outcome_nodes: u32,
     /// The plugin's own time for the ask, nanoseconds.
     pub ask_ns: u64,
 }
@@ -66,7 +66,7 @@ pub struct DecisionRow {
 impl DecisionRow {
     /// Returns the reason for which the job did not get the answered nodes.
     pub fn reason(&self) -> Option<String> {
-        let outcome = self.outcome.as_ref().and_then(|outcome| outcome.reason.clone());
+        let outcome = self.outcome.as_ref().and_then(|outcome| outcome.outcome_reason.clone());
         outcome.or_else(|| self.decision.ask.reason.clone())
     }
 

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Transaction, params, params_from_iter};
 
 use super::HistoryError;
-use super::columns::insert;
+use super::columns::{Columns, insert};
 use super::records::{DecisionRecord, OutcomeRecord, Record, SampleRecord};
 use super::runs;
 use super::schema::{APPLICATION_ID, MIGRATIONS};
@@ -145,21 +145,15 @@ fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlit
 
 /// Adds an outcome to its decision; an outcome whose decision is missing changes nothing.
 fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite::Result<usize> {
+    let mut values = Vec::new();
+    o.values(&mut values)?;
     transaction
         .prepare_cached(
             "UPDATE decisions SET outcome_ms = ?3, outcome_reason = ?4, outcome_rc = ?5, \
              outcome_nodes = ?6, ask_ns = ?7 WHERE seq = \
              (SELECT max(seq) FROM decisions WHERE decision = ?1 AND job_id = ?2)",
         )?
-        .execute(params![
-            o.decision.cast_signed(),
-            o.job_id,
-            o.time_ms.cast_signed(),
-            o.reason,
-            o.rc,
-            o.node_count,
-            o.ask_ns.cast_signed(),
-        ])
+        .execute(params_from_iter(values))
 }
 
 fn insert_sample(transaction: &Transaction<'_>, s: &SampleRecord) -> rusqlite::Result<usize> {

@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use super::*;
 use phalanx_core::run::Run;
 use phalanx_ffi::clock::now_ms;
-use phalanx_messages::rest::{AskReport, ShadowDiff, ShadowReport};
+use phalanx_messages::rest::{AskReport, LatestDecision, ShadowDiff, ShadowReport};
 
 mod activity;
 mod audit;
@@ -160,11 +160,11 @@ fn what_is_written_is_read() {
     };
     let outcome = OutcomeRecord {
         decision: u64::MAX,
-        time_ms: 1_700_000_000_001,
         job_id: 7,
-        reason: Some("narrow-failed".into()),
-        rc: -1,
-        node_count: 2,
+        outcome_ms: 1_700_000_000_001,
+        outcome_reason: Some("narrow-failed".into()),
+        outcome_rc: -1,
+        outcome_nodes: 2,
         ask_ns: 123_456,
     };
     let mut start = placement(7, 1_700_000_000_002, "node[3-4]");
@@ -185,6 +185,19 @@ fn what_is_written_is_read() {
     assert_eq!(reader.decisions_of((7, None), 10).unwrap(), std::slice::from_ref(&row));
     assert_eq!(reader.decisions_of((8, None), 10).unwrap(), []);
     assert_eq!(decisions(&path, 10), std::slice::from_ref(&row));
+    let latest = LatestDecision {
+        time_ms: 1_700_000_000_000,
+        job: "5_2".into(),
+        partition: "gpu ä".into(),
+        ask: "run_now".into(),
+        mode: "shadow".into(),
+        nodes: "node[1-2]".into(),
+        reason: None,
+        outcome: Some("narrow-failed".into()),
+        placed: Some(false),
+        latency_us: 80,
+    };
+    assert_eq!(reader.latest(10).unwrap(), [latest]);
     assert_eq!(reader.placement_of((7, None)).unwrap(), Some((start, Some(row))));
     assert_eq!(reader.placement_of((8, None)).unwrap(), None);
     assert_eq!(counts(&path), [1, 1, 1]);
@@ -209,6 +222,9 @@ fn latest_decisions_come_first_and_long_explanations_are_left_out() {
         rows.iter().map(|row| row.decision.decision).collect()
     };
     assert_eq!(ids(decisions(&path, 2)), [3, 2]);
+    let view = |made: &LatestDecision| (made.time_ms, made.job.clone(), made.placed);
+    let latest: Vec<_> = reader.latest(2).unwrap().iter().map(view).collect();
+    assert_eq!(latest, [(30, "1".to_owned(), None), (20, "2".to_owned(), None)]);
     let of_job = reader.decisions_of((1, None), 10).unwrap();
     assert_eq!(of_job[0].decision.explain, None);
     assert_eq!(ids(of_job), [3, 1]);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::api::{Backend, Failure};
 use crate::daemon::shared::Shared;
-use crate::history::{DecisionRow, JobRef, SampleRecord};
+use crate::history::SampleRecord;
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::rest::heat::stranded;
-use phalanx_messages::rest::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
+use phalanx_messages::rest::{ActivityReport, DecisionsReport, DimensionReport};
 
 impl Shared {
     /// Samples the queue and the nodes' use; `None` while slurmctld does not answer.
@@ -60,30 +60,5 @@ const LATEST_MAX: u32 = 1000;
 /// Returns the latest decisions, newest first.
 pub(super) fn latest(shared: &Shared, limit: Option<u32>) -> Result<DecisionsReport, Failure> {
     let limit = limit.unwrap_or(LATEST).min(LATEST_MAX);
-    let rows = shared.reader.latest(limit)?;
-    Ok(DecisionsReport { decisions: rows.into_iter().map(view).collect() })
-}
-
-fn view(row: DecisionRow) -> LatestDecision {
-    let made = row.decision;
-    LatestDecision {
-        time_ms: made.ask.time_ms,
-        job: label(&made.job),
-        partition: made.job.partition,
-        ask: made.ask.ask,
-        mode: made.mode,
-        nodes: made.ask.nodes,
-        reason: made.ask.reason,
-        placed: row.outcome.as_ref().map(|outcome| outcome.rc == 0),
-        outcome: row.outcome.and_then(|outcome| outcome.reason),
-        latency_us: made.latency_us,
-    }
-}
-
-/// Returns the job as users write it; while its array waits, the array.
-fn label(job: &JobRef) -> String {
-    match (job.array_job_id, job.array_task_id) {
-        (Some(array), Some(task)) => format!("{array}_{task}"),
-        _ => job.job_id.to_string(),
-    }
+    Ok(DecisionsReport { decisions: shared.reader.latest(limit)? })
 }

@@ -95,16 +95,16 @@ impl HistoryWriter<'_> {
         }
         let record = OutcomeRecord {
             decision: note.decision,
-            time_ms: now_ms(),
             job_id: note.job_id,
-            reason: match note.reason {
+            outcome_ms: now_ms(),
+            outcome_reason: match note.reason {
                 Some(Reason::None) => None,
                 Some(Reason::Held) if note.full => Some("hold_refused".to_owned()),
                 Some(reason) => Some(reason.as_str().to_owned()),
                 None => Some("unknown".to_owned()),
             },
-            rc: note.rc,
-            node_count: note.count,
+            outcome_rc: note.rc,
+            outcome_nodes: note.count,
             ask_ns: note.ask_ns,
         };
         if let Some(key) = self.open.get(&note.decision) {
@@ -279,8 +279,8 @@ mod tests {
             let made = DecisionRecord { decision, mode, ask, explain, ..DecisionRecord::default() };
             memory.asked(Key::Job(7), made);
             if let Some(reason) = outcome {
-                let reason = reason.map(str::to_owned);
-                let outcome = OutcomeRecord { decision: 1, reason, ..OutcomeRecord::default() };
+                let outcome_reason = reason.map(str::to_owned);
+                let outcome = OutcomeRecord { decision: 1, outcome_reason, ..<_>::default() };
                 memory.outcome(Key::Job(7), outcome);
             }
             let held = (0..2).map(|at| Held { node: NodeIdx::new(at), ..Held::default() });

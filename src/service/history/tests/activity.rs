@@ -35,7 +35,8 @@ fn carried_out(id: u64, leaves: usize, fewest: u32, local: &str) -> [Record; 2] 
     let job_id = u32::try_from(id).unwrap();
     let mut own = decision(id, job_id, START_MS + id, "a[1-2]");
     (own.mode, own.node_count, own.explain) = ("enforce".into(), 2, Some(explain));
-    let outcome = OutcomeRecord { decision: id, time_ms: START_MS + id, job_id, ..<_>::default() };
+    let outcome_ms = START_MS + id;
+    let outcome = OutcomeRecord { decision: id, job_id, outcome_ms, ..<_>::default() };
     [Record::Decision(own), Record::Outcome(outcome)]
 }
 

@@ -13,9 +13,9 @@ fn asked(id: u64, of: JobRef, time_ms: u64, nodes: &str, end: (Option<&str>, i32
     let outcome = OutcomeRecord {
         decision: id,
         job_id: of.job_id,
-        time_ms,
-        reason: end.0.map(str::to_owned),
-        rc: end.1,
+        outcome_ms: time_ms,
+        outcome_reason: end.0.map(str::to_owned),
+        outcome_rc: end.1,
         ..OutcomeRecord::default()
     };
     [Record::Decision(made), Record::Outcome(outcome)]
