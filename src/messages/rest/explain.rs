@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `GET /v1/explain/JOB`: why a job runs where it runs, or waits.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -154,7 +156,7 @@ pub struct DecisionReport {
     /// Name of the method, such as `balance`.
     pub method: String,
     /// `seed` or `best`.
-    pub method_mode: String,
+    pub method_mode: Cow<'static, str>,
     /// Generation of the configuration behind the decision.
     pub generation: u64,
     /// Decided nodes, as a hostlist.
@@ -170,12 +172,12 @@ pub struct DecisionReport {
     pub not_ready_chosen: u64,
     /// The node preference that narrowed the candidates, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preference: Option<PreferenceReport>,
+    pub preference: Option<Arc<PreferenceReport>>,
     /// Leaf switches or blocks of the decision, where it has several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeavesReport>,
     /// `low`, `high`, or `best` for the improved mode.
-    pub branch: String,
+    pub branch: Cow<'static, str>,
     /// Cluster utilisation just before the decision.
     pub utilization: f64,
     /// Names of the dimensions of the decision's vectors.
@@ -204,7 +206,7 @@ pub struct ScoredNode {
     /// Minimised value; the dispersion itself in mode seed.
     pub score: f64,
     /// Terms that add up to the score in mode best.
-    pub terms: BTreeMap<String, f64>,
+    pub terms: BTreeMap<Cow<'static, str>, f64>,
     /// Last end of the jobs that were on the node, unix milliseconds; absent if none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_until_ms: Option<u64>,
@@ -303,7 +305,7 @@ pub struct AskReport {
     pub preemptable_all: u32,
     /// The node preference for the job, if a method had one, and whether it decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preference: Option<Box<PreferenceReport>>,
+    pub preference: Option<Arc<PreferenceReport>>,
 }
 
 /// A method's node preference for a job, and whether it decided one question.

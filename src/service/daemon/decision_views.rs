@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Views of a decision: its reports for `phalanx explain` and its record for the history.
 
+use std::sync::Arc;
+
 use crate::history::{DecisionRecord, JobRef};
 use phalanx_core::number::as_u32;
 use phalanx_core::snapshot::Snapshot;
@@ -26,57 +28,57 @@ pub(super) fn decision_record(
 ) -> DecisionRecord {
     let (question, answer) = (&decision.question, &decision.answer);
     let (placement, used) = (answer.placement(), decision.preference_use.as_ref());
-    let scores = placement.map(|placement| scores(decision, placement, mode, time_ms));
+    let ask = AskReport {
+        time_ms,
+        ask: if question.will_run { "will_run" } else { "run_now" }.to_owned(),
+        verdict: if answer.reason().is_none() { "narrow" } else { "no-opinion" }.to_owned(),
+        reason: answer.text(),
+        nodes: placement.map(|p| names(&decision.table, &p.nodes)).unwrap_or_default(),
+        preemptable: question.preemptable.clone(),
+        preemptable_all: question.preemptable_all,
+        preference: used.map(|used| Arc::new(preference(decision, used))),
+    };
     DecisionRecord {
         decision: decision.id,
         job: job_ref(question.job_id, question.array, question.origin.user_id, &question.partition),
-        ask: AskReport {
-            time_ms,
-            ask: if question.will_run { "will_run" } else { "run_now" }.to_owned(),
-            verdict: if answer.reason().is_none() { "narrow" } else { "no-opinion" }.to_owned(),
-            reason: answer.text(),
-            nodes: placement.map(|p| node_list(decision, p)).unwrap_or_default(),
-            preemptable: question.preemptable.clone(),
-            preemptable_all: question.preemptable_all,
-            preference: used.map(|used| Box::new(preference(decision, used))),
-        },
         mode: decision.mode.as_str().to_owned(),
         node_count: as_u32(placement.map_or(0, |p| p.nodes.len())),
         generation: decision.generation,
-        explain: scores.and_then(|scores| serde_json::to_string(&scores).ok()),
+        explain: placement.map(|placement| Arc::new(scores(decision, placement, mode, &ask))),
         latency_us: decision.took_ns / 1000,
+        ask,
     }
 }
 
-/// Reports the placement with its scores.
+/// Reports the placement of an ask with its scores.
 fn scores(
     decision: &Decision,
     placement: &Placement,
     mode: balance::Mode,
-    time_ms: u64,
+    ask: &AskReport,
 ) -> DecisionReport {
     let figures = &placement.decision;
-    let used = decision.preference_use.as_ref().filter(|used| used.set.is_some());
+    let preference = ask.preference.clone().filter(|used| used.candidate_set.is_some());
     let scored = |choice: &Choice| scored(decision, placement, choice);
     DecisionReport {
         id: decision.id,
-        time_ms,
-        method: used.map_or("balance", |used| used.preference.method.as_str()).to_owned(),
+        time_ms: ask.time_ms,
+        method: preference.as_ref().map_or("balance", |used| &used.method).to_owned(),
         method_mode: match mode {
-            balance::Mode::Seed => "seed".to_owned(),
-            balance::Mode::Best => "best".to_owned(),
+            balance::Mode::Seed => "seed".into(),
+            balance::Mode::Best => "best".into(),
         },
         generation: decision.generation,
-        nodes: node_list(decision, placement),
+        nodes: ask.nodes.clone(),
         candidates: placement.candidates as u64,
         not_ready: placement.not_ready.0 as u64,
         not_ready_chosen: placement.not_ready.1 as u64,
-        preference: used.map(|used| preference(decision, used)),
+        preference,
         topology: leaves(decision, placement),
         branch: match figures.branch {
-            Branch::Low => "low".to_owned(),
-            Branch::High => "high".to_owned(),
-            Branch::Best => "best".to_owned(),
+            Branch::Low => "low".into(),
+            Branch::High => "high".into(),
+            Branch::Best => "best".into(),
         },
         utilization: figures.utilization,
         dimensions: decision.dims.iter().map(|name| name.to_string()).collect(),
@@ -163,10 +165,6 @@ fn preference_report(used: &PreferenceUse, name: impl Fn(NodeIdx) -> String) -> 
     }
 }
 
-fn node_list(decision: &Decision, placement: &Placement) -> String {
-    names(&decision.table, &placement.nodes)
-}
-
 fn name(table: &Table, node: NodeIdx) -> String {
     table.nodes.get(node.at()).map_or_else(|| format!("#{node}"), |n| n.name.to_string())
 }
@@ -183,7 +181,7 @@ fn scored(decision: &Decision, placement: &Placement, choice: &Choice) -> Scored
         dispersion_before: choice.before,
         dispersion_after: choice.after,
         score: choice.score,
-        terms: terms.map(|(term, value)| ((*term).to_owned(), *value)).collect(),
+        terms: terms.map(|(term, value)| ((*term).into(), *value)).collect(),
         busy_until_ms: busy_s.filter(|end_s| *end_s > 0).map(|end_s| end_s.saturating_mul(1000)),
         busy_longer_ms: busy_s.zip(placement.span).map(|of| longer_s(of).saturating_mul(1000)),
     }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::HistoryError;
 use super::columns::Columns;
 use super::queries::HistoryReader;
+use super::records::SampleRecord;
 use crate::sqlite::signed;
 use phalanx_core::run::wait_s;
 use phalanx_messages::rest::{
@@ -193,8 +194,7 @@ impl Step {
 
 #[allow(clippy::cast_precision_loss)]
 fn samples(connection: &Connection, activity: &mut Activity) -> rusqlite::Result<()> {
-    let sql = "SELECT time_ms, pending, running, resources FROM samples \
-               WHERE time_ms >= ?1 AND time_ms <= ?2 ORDER BY time_ms";
+    let sql = "SELECT * FROM samples WHERE time_ms >= ?1 AND time_ms <= ?2 ORDER BY time_ms";
     let mut statement = connection.prepare(sql)?;
     let mut rows =
         statement.query(params![signed(activity.since_ms), signed(activity.until_ms)])?;
@@ -203,10 +203,8 @@ fn samples(connection: &Connection, activity: &mut Activity) -> rusqlite::Result
     let width = (activity.until_ms.saturating_sub(first) / POINTS).max(60_000);
     let (mut whole, mut steps) = (Step::default(), BTreeMap::<u64, Step>::new());
     while let Some(row) = rows.next()? {
-        let time_ms = row.get::<_, i64>(0)?.cast_unsigned();
-        let (pending, running) = (row.get::<_, i64>(1)? as f64, row.get::<_, i64>(2)? as f64);
-        // A damaged text costs the sample its resources, not the page all other samples.
-        let resources = serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default();
+        let SampleRecord { time_ms, pending, running, resources } = SampleRecord::read(row)?;
+        let (pending, running) = (pending as f64, running as f64);
         let at = time_ms.saturating_sub(first) / width;
         steps.entry(at).or_default().add(pending, running, &resources);
         whole.add(pending, running, &resources);

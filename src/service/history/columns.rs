@@ -2,13 +2,19 @@
 //! Records as rows: one list of columns for each table, by which rows are written and read, and
 //! for each report that a query makes.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use rusqlite::types::{Null, ToSqlOutput};
 use rusqlite::{Row, ToSql, Transaction, params_from_iter};
 
-use super::records::{DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord};
+use super::records::{
+    DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, SampleRecord,
+};
+use phalanx_core::limits::EXPLAIN_BYTES_MAX;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::{
-    AnswerSums, AskReport, LatestDecision, LeafSums, LocalSums, Receipt, ShadowDiff,
+    AnswerSums, AskReport, DecisionReport, LatestDecision, LeafSums, LocalSums, Receipt, ShadowDiff,
 };
 
 /// A value of a column. SQLite has no unsigned numbers of 64 bits, which are therefore kept as
@@ -52,6 +58,29 @@ impl Cell for Option<u64> {
     }
 }
 
+/// Kept as JSON; a text that cannot be read costs the sample its resources.
+impl Cell for BTreeMap<String, [f64; 3]> {
+    fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(serde_json::to_string(self).unwrap_or_default().into())
+    }
+    fn take(row: &Row<'_>, name: &str) -> rusqlite::Result<Self> {
+        Ok(serde_json::from_str(&row.get::<_, String>(name)?).unwrap_or_default())
+    }
+}
+
+/// Kept as JSON; scores of which the text is too long, or cannot be read, are left out.
+impl Cell for Option<Arc<DecisionReport>> {
+    fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let text = self.as_deref().and_then(|scores| serde_json::to_string(scores).ok());
+        let text = text.filter(|text| text.len() <= EXPLAIN_BYTES_MAX);
+        Ok(text.map_or_else(|| Null.into(), Into::into))
+    }
+    fn take(row: &Row<'_>, name: &str) -> rusqlite::Result<Self> {
+        let text: Option<String> = row.get(name)?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()).map(Arc::new))
+    }
+}
+
 /// A record or report whose fields are columns of a table or query.
 pub(super) trait Columns: Sized {
     fn names() -> Vec<&'static str>;
@@ -91,6 +120,7 @@ columns!(OutcomeRecord {
 });
 columns!(PlacementRecord { time_ms mode nodes node_count decision compared delta } job: JobRef);
 columns!(JobEndRecord { time_ms job_id state });
+columns!(SampleRecord { time_ms pending running resources });
 columns!(Run {
     job job_id array_job_id array_task_id het_job_id user account name declared class partition qos
     nodes node_count node_class submit_s eligible_s start_s end_s elapsed_ms limit_min state

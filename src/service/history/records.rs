@@ -2,6 +2,7 @@
 //! The records of the history, plain data that the daemon makes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phalanx_core::run::Run;
 use phalanx_messages::rest::{AskReport, DecisionReport};
@@ -32,9 +33,8 @@ pub struct DecisionRecord {
     pub node_count: u32,
     /// Generation of the configuration in force.
     pub generation: u64,
-    /// The [`DecisionReport`] as JSON; left out if longer than
-    /// [`EXPLAIN_BYTES_MAX`](phalanx_core::limits::EXPLAIN_BYTES_MAX).
-    pub explain: Option<String>,
+    /// The scores, where nodes were decided; JSON in the file.
+    pub explain: Option<Arc<DecisionReport>>,
     /// Time from the ask to its answer, microseconds.
     pub latency_us: u64,
 }
@@ -70,11 +70,6 @@ impl DecisionRow {
         outcome.or_else(|| self.decision.ask.reason.clone())
     }
 
-    /// Returns the scores of the decision, if they are kept.
-    pub fn scores(&self) -> Option<DecisionReport> {
-        serde_json::from_str(self.decision.explain.as_deref()?).ok()
-    }
-
     /// Whether the decision put a job on `nodes`. Nobody refused it then, even where its report is
     /// lost.
     pub fn put_on(&self, nodes: &str) -> bool {
@@ -85,7 +80,8 @@ impl DecisionRow {
     /// Returns the ask and its outcome.
     pub fn report(&self) -> AskReport {
         let ask = self.decision.ask.clone();
-        let preference = ask.preference.or_else(|| self.scores()?.preference.map(Box::new));
+        let of_scores = || self.decision.explain.as_ref()?.preference.clone();
+        let preference = ask.preference.or_else(of_scores);
         AskReport { reason: self.reason(), preference, ..ask }
     }
 }

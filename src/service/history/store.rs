@@ -3,15 +3,14 @@
 
 use std::path::Path;
 
-use rusqlite::{Transaction, params, params_from_iter};
+use rusqlite::{Transaction, params_from_iter};
 
 use super::HistoryError;
 use super::columns::{Columns, insert};
-use super::records::{DecisionRecord, OutcomeRecord, Record, SampleRecord};
+use super::records::{OutcomeRecord, Record};
 use super::runs;
 use super::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::sqlite::{Database, Schema};
-use phalanx_core::limits::EXPLAIN_BYTES_MAX;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::ImportReport;
 
@@ -95,14 +94,14 @@ impl History {
         self.database.change("write", |transaction| {
             for record in records {
                 match record {
-                    Record::Decision(decision) => insert_decision(transaction, decision),
+                    Record::Decision(made) => insert(transaction, "INTO decisions", made, None),
                     Record::Outcome(outcome) => update_outcome(transaction, outcome),
                     Record::Placement(placement) => {
                         insert(transaction, "INTO placements", placement, None)
                     }
                     Record::JobEnd(end) => insert(transaction, "INTO job_ends", end, None),
                     Record::Run(run) => runs::add(transaction, run).map(|_| 0),
-                    Record::Sample(sample) => insert_sample(transaction, sample),
+                    Record::Sample(sample) => insert(transaction, "INTO samples", sample, None),
                 }?;
             }
             Ok(())
@@ -135,14 +134,6 @@ impl History {
     }
 }
 
-fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlite::Result<usize> {
-    if d.explain.as_ref().is_some_and(|text| text.len() > EXPLAIN_BYTES_MAX) {
-        let short = DecisionRecord { explain: None, ..d.clone() };
-        return insert(transaction, "INTO decisions", &short, None);
-    }
-    insert(transaction, "INTO decisions", d, None)
-}
-
 /// Adds an outcome to its decision; an outcome whose decision is missing changes nothing.
 fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite::Result<usize> {
     let mut values = Vec::new();
@@ -154,16 +145,4 @@ fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite:
              (SELECT max(seq) FROM decisions WHERE decision = ?1 AND job_id = ?2)",
         )?
         .execute(params_from_iter(values))
-}
-
-fn insert_sample(transaction: &Transaction<'_>, s: &SampleRecord) -> rusqlite::Result<usize> {
-    let resources = serde_json::to_string(&s.resources)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    let sql = "INSERT INTO samples (time_ms, pending, running, resources) VALUES (?1, ?2, ?3, ?4)";
-    transaction.prepare_cached(sql)?.execute(params![
-        s.time_ms.cast_signed(),
-        s.pending.cast_signed(),
-        s.running.cast_signed(),
-        resources
-    ])
 }

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,10 @@ use rusqlite::Connection;
 use super::*;
 use phalanx_core::run::Run;
 use phalanx_ffi::clock::now_ms;
-use phalanx_messages::rest::{AskReport, LatestDecision, ShadowDiff, ShadowReport};
+use phalanx_messages::rest::{
+    AskReport, DecisionReport, LatestDecision, LeafNodes, LeavesReport, PreferenceReport,
+    ShadowDiff, ShadowReport,
+};
 
 mod activity;
 mod audit;
@@ -30,6 +34,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn job(job_id: u32) -> JobRef {
     JobRef { job_id, user_id: 1000, partition: "main".into(), ..JobRef::default() }
+}
+
+fn scored(made: DecisionReport) -> Option<Arc<DecisionReport>> {
+    Some(Arc::new(made))
 }
 
 fn decision(id: u64, job_id: u32, time_ms: u64, nodes: &str) -> DecisionRecord {
@@ -47,7 +55,7 @@ fn decision(id: u64, job_id: u32, time_ms: u64, nodes: &str) -> DecisionRecord {
         mode: "shadow".into(),
         node_count: u32::from(!nodes.is_empty()),
         generation: 1,
-        explain: Some("{\"margin\":0.25}".into()),
+        explain: scored(DecisionReport { margin: Some(0.25), ..DecisionReport::default() }),
         latency_us: 80,
     }
 }
@@ -66,7 +74,7 @@ fn placement(job_id: u32, time_ms: u64, nodes: &str) -> PlacementRecord {
 /// Record of a decision of a realistic size, about 700 bytes.
 fn sized(id: u64, time_ms: u64) -> Record {
     let mut record = decision(id, u32::try_from(id % 50_000).unwrap(), time_ms, "gpu[001-004]");
-    record.explain = Some("x".repeat(600));
+    record.explain = scored(DecisionReport { method: "x".repeat(300), ..<_>::default() });
     Record::Decision(record)
 }
 
@@ -210,7 +218,8 @@ fn latest_decisions_come_first_and_long_explanations_are_left_out() {
     let (_dir, path) = temp();
     let mut history = History::open(&path, LIMITS).unwrap();
     let mut long = decision(3, 1, 30, "c");
-    long.explain = Some("x".repeat(phalanx_core::limits::EXPLAIN_BYTES_MAX + 1));
+    let method = "x".repeat(phalanx_core::limits::EXPLAIN_BYTES_MAX);
+    long.explain = scored(DecisionReport { method, ..DecisionReport::default() });
     let batch = [
         Record::Decision(decision(1, 1, 10, "a")),
         Record::Decision(decision(2, 2, 20, "b")),

@@ -341,7 +341,7 @@ fn busy(chosen: &[ScoredNode]) -> Option<String> {
 fn scores(out: &mut String, chosen: &[ScoredNode], runner_up: Option<&ScoredNode>) {
     let all: Vec<(&ScoredNode, &str)> = chosen.iter().map(|node| (node, "chosen")).collect();
     let all = [all, runner_up.map(|node| (node, "runner-up")).into_iter().collect()].concat();
-    let terms: BTreeSet<&String> = all.iter().flat_map(|(node, _)| node.terms.keys()).collect();
+    let terms: BTreeSet<_> = all.iter().flat_map(|(node, _)| node.terms.keys()).collect();
     let mut table = table_of(all)
         .left("Node", |(node, _)| node.node.clone())
         .left("Role", |(_, role)| *role)

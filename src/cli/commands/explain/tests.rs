@@ -125,7 +125,7 @@ fn pending_report() -> Explain {
 }
 
 fn placed_report() -> Explain {
-    let scored = |node: &str, before: f64, after: f64, terms: &[(&str, f64)]| ScoredNode {
+    let scored = |node: &str, before: f64, after: f64, terms: &[(&'static str, f64)]| ScoredNode {
         node: node.into(),
         dispersion_before: before,
         dispersion_after: after,
@@ -156,7 +156,7 @@ fn placed_report() -> Explain {
                 level: Some(1),
             }),
             decision: Some(DecisionReport {
-                preference: Some(preference_report()),
+                preference: Some(preference_report().into()),
                 id: 77,
                 time_ms: 0,
                 method: "gang".into(),

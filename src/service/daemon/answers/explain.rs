@@ -354,7 +354,7 @@ fn placed(nodes: String, start_ms: u64, row: Option<&DecisionRow>, mode: &str) -
         (_, row) => row.and_then(DecisionRow::reason),
     };
     let reason = reason.or_else(|| mode.starts_with("off").then(|| "off".to_owned()));
-    let decision = row.and_then(DecisionRow::scores);
+    let decision = row.and_then(|row| row.decision.explain.as_deref().cloned());
     let by_phalanx = kept.is_some() && decision.as_ref().is_some_and(|d| d.nodes == nodes);
     let reason = match (by_phalanx, reason) {
         (true, reason) | (false, reason @ Some(_)) => reason,
@@ -510,7 +510,7 @@ mod tests {
             let decision = DecisionRecord {
                 ask: AskReport { nodes, reason, ..AskReport::default() },
                 mode: mode.to_owned(),
-                explain: serde_json::to_string(&scores).ok(),
+                explain: Some(Arc::new(scores)),
                 ..DecisionRecord::default()
             };
             DecisionRow { decision, outcome }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::history::{DecisionRecord, DecisionRow, OutcomeRecord};
 use phalanx_core::limits::{RECENT_ASKS_MAX, RECENT_BYTES_MAX, RECENT_JOBS_MAX};
+use phalanx_messages::rest::{DecisionReport, ScoredNode};
 
 /// A job in the form in which asks name it: the tasks of an array share the id of its record until
 /// they start.
@@ -36,10 +37,27 @@ pub struct Start {
 
 /// Approximate bytes of a decision without nodes and scores, and of a job without decisions.
 const ROW_BYTES: usize = 600;
+/// Approximate bytes of a node preference with its reasons.
+const PREFERENCE_BYTES: usize = 2000;
+/// Approximate bytes that the lists of scores take elsewhere, besides those of nodes and leaves.
+const LISTS_BYTES: usize = 400;
+/// Bytes of the one block that a node's terms take, however few they are.
+const TERMS_BYTES: usize = 400;
 
 fn bytes_of(row: &DecisionRow) -> usize {
-    let scores = row.decision.explain.as_ref().map_or(0, String::len);
-    ROW_BYTES + row.decision.ask.nodes.len() + scores
+    let DecisionRecord { ask, explain, .. } = &row.decision;
+    let preference = ask.preference.as_ref().map_or(0, |_| PREFERENCE_BYTES);
+    let scores = explain.as_deref().map_or(0, bytes_of_scores);
+    ROW_BYTES + ask.nodes.len() + preference + scores
+}
+
+fn bytes_of_scores(made: &DecisionReport) -> usize {
+    let leaves = made.topology.iter().flat_map(|on| &on.leaves);
+    let leaves: usize = leaves.map(|leaf| size_of_val(leaf) + leaf.name.len()).sum();
+    let terms = |node: &ScoredNode| if node.terms.is_empty() { 0 } else { TERMS_BYTES };
+    let nodes = made.chosen.iter().chain(&made.runner_up);
+    let nodes: usize = nodes.map(|node| size_of_val(node) + node.node.len() + terms(node)).sum();
+    size_of_val(made) + LISTS_BYTES + made.nodes.len() + leaves + nodes
 }
 
 /// One job's decisions and its start.
@@ -179,6 +197,7 @@ mod tests {
     use super::*;
     use crate::history::JobRef;
     use phalanx_messages::rest::AskReport;
+    use std::sync::Arc;
 
     fn made(user_id: u32, decision: u64, ask: &str) -> DecisionRecord {
         let ask = AskReport { ask: ask.to_owned(), ..AskReport::default() };
@@ -246,7 +265,9 @@ mod tests {
     #[test]
     fn scores_take_little_and_no_more_than_the_bound() {
         let mut memory = DecisionMemory::default();
-        let scores = "x".repeat(16 << 10);
+        let node = ScoredNode { terms: [("imbalance".into(), 0.5)].into(), ..<_>::default() };
+        let scores = DecisionReport { chosen: vec![node; 32], ..DecisionReport::default() };
+        let scores = Arc::new(scores);
         let with = |ask| DecisionRecord { explain: Some(scores.clone()), ..made(7, 1, ask) };
         for id in 0..10_000 {
             for ask in ["run_now", "will_run", "run_now"] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The thread `history` turns the link's events into decision memory, which `phalanx explain`
-//! reads, and into the history's records. It is a thread of its own so that neither names nor
-//! JSON cost time between a question and its answer.
+//! reads, and into the history's records. It is a thread of its own so that names cost no time
+//! between a question and its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::daemon::comparison::compare;
 use crate::daemon::decision_views::{decision_record, job_ref, names};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::decision_memory::{Key, Start};
-use crate::history::{DecisionRow, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
+use crate::history::{JobEndRecord, OutcomeRecord, PlacementRecord, Record};
 use crate::sync::TICK;
 use phalanx_config::{Draw, Mode};
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
@@ -152,8 +152,9 @@ impl HistoryWriter<'_> {
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, row: None };
         let row = lock(&self.all.decisions).began(key, note.job.user_id, start);
-        let scores = row.as_ref().filter(|row| row.put_on(&text)).and_then(DecisionRow::scores);
-        self.holds(note, scores.as_ref().map_or("stock", |scores| &scores.method), time_ms);
+        let ours = row.as_ref().filter(|row| row.put_on(&text));
+        let scores = ours.and_then(|row| row.decision.explain.as_ref());
+        self.holds(note, scores.map_or("stock", |scores| &scores.method), time_ms);
         let made = row.as_ref().map(|row| &row.decision);
         let partition = made.map(|made| made.job.partition.as_str()).unwrap_or_default();
         let settings = self.all.responder.settings();
@@ -166,9 +167,9 @@ impl HistoryWriter<'_> {
             return;
         }
         let is_shadow = mode == Mode::Shadow.as_str();
-        let shadow = row.as_ref().filter(|row| is_shadow && row.decision.ask.nodes != text);
-        let scores = shadow.and_then(DecisionRow::scores);
-        let compared = scores.and_then(|made| self.compare(note, &made));
+        let shadow = made.filter(|made| is_shadow && made.ask.nodes != text);
+        let scores = shadow.and_then(|made| made.explain.as_ref());
+        let compared = scores.and_then(|scores| self.compare(note, scores));
         self.record(Record::Placement(PlacementRecord {
             time_ms,
             job: job_ref(note.job.id, note.job.array, note.job.user_id, partition),
@@ -274,7 +275,7 @@ mod tests {
             let (ask, nodes) = ("run_now".to_owned(), chosen.to_owned());
             let ask = AskReport { ask, nodes, ..AskReport::default() };
             let scores = DecisionReport { method: "gang".to_owned(), ..DecisionReport::default() };
-            let explain = serde_json::to_string(&scores).ok();
+            let explain = Some(Arc::new(scores));
             let (decision, mode) = (1, "enforce".to_owned());
             let made = DecisionRecord { decision, mode, ask, explain, ..DecisionRecord::default() };
             memory.asked(Key::Job(7), made);

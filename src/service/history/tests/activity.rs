@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use phalanx_messages::rest::{Activity, LeafSums, LocalSums, Share};
+use phalanx_planner::preference::{DataNote, Note};
 
 const START_MS: u64 = 40 * DAY_MS;
 
@@ -26,15 +27,15 @@ fn ran(job: u32, wait_s: i64, placed_by: &str, joules: Option<f64>) -> Record {
 }
 
 /// A decision on several nodes, and the outcome that Slurm carried it out.
-fn carried_out(id: u64, leaves: usize, fewest: u32, local: &str) -> [Record; 2] {
-    let leaves = vec!["{}"; leaves].join(",");
-    let explain = format!(
-        "{{\"topology\":{{\"leaves\":[{leaves}],\"fewest\":{fewest}}},\
-         \"preference\":{{\"note\":{{\"local_share\":{local}}}}}}}"
-    );
+fn carried_out(id: u64, leaves: usize, fewest: u32, local: Option<f64>) -> [Record; 2] {
+    let leaves = vec![LeafNodes::default(); leaves];
+    let topology = Some(LeavesReport { leaves, fewest: Some(fewest), ..<_>::default() });
+    let note = Note::Data(DataNote { local_share: local, ..<_>::default() });
+    let preference = Some(Arc::new(PreferenceReport { note, ..<_>::default() }));
+    let explain = scored(DecisionReport { topology, preference, ..<_>::default() });
     let job_id = u32::try_from(id).unwrap();
     let mut own = decision(id, job_id, START_MS + id, "a[1-2]");
-    (own.mode, own.node_count, own.explain) = ("enforce".into(), 2, Some(explain));
+    (own.mode, own.node_count, own.explain) = ("enforce".into(), 2, explain);
     let outcome_ms = START_MS + id;
     let outcome = OutcomeRecord { decision: id, job_id, outcome_ms, ..<_>::default() };
     [Record::Decision(own), Record::Outcome(outcome)]
@@ -77,12 +78,15 @@ fn what_is_recorded_is_summed_up() {
         Record::Placement(placement(8, START_MS - 1, "a1")),
         Record::Decision(decision(77, 9, START_MS, "")),
     ];
-    records.extend(carried_out(1, 1, 1, "null"));
-    records.extend(carried_out(2, 3, 2, "0.5"));
+    records.extend(carried_out(1, 1, 1, None));
+    records.extend(carried_out(2, 3, 2, Some(0.5)));
     history.record(&records).unwrap();
     // A damaged explanation is left out, and hurts nobody.
     let broken = "UPDATE decisions SET explain = '{' WHERE decision = 77";
     history.database.connection.execute(broken, []).unwrap();
+    let explained = |row: &DecisionRow| (row.decision.decision, row.decision.explain.is_some());
+    let rows: Vec<_> = decisions(&path, 9).iter().map(explained).collect();
+    assert_eq!(rows, [(2, true), (1, true), (77, false)]);
     let of = HistoryReader::new(&path).activity(START_MS, START_MS + 10 * DAY_MS).unwrap();
 
     assert_eq!(of.first_ms, Some(START_MS));

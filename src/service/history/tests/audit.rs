@@ -8,7 +8,8 @@ use phalanx_messages::rest::{AuditReport, Receipt};
 fn asked(id: u64, of: JobRef, time_ms: u64, nodes: &str, end: (Option<&str>, i32)) -> [Record; 2] {
     let mut made = decision(id, of.job_id, time_ms, nodes);
     (made.job, made.mode) = (of.clone(), "enforce".into());
-    made.explain = Some(r#"{"method":"gang","not_ready_chosen":1}"#.into());
+    let method = "gang".to_owned();
+    made.explain = scored(DecisionReport { method, not_ready_chosen: 1, ..<_>::default() });
     made.ask.reason = nodes.is_empty().then(|| "held (waits for its first plan)".into());
     let outcome = OutcomeRecord {
         decision: id,
