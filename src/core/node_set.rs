@@ -6,7 +6,7 @@ use super::NodeIdx;
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// A set of the nodes `0..len`, one bit each.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSet {
     words: Vec<u64>,
     len: usize,
@@ -120,6 +120,12 @@ impl NodeSet {
             *word |= more;
         }
         self.clear_tail();
+    }
+
+    /// Whether the sets have a member in common.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).any(|(word, others)| word & others != 0)
     }
 
     /// Removes the members of `other`.
@@ -239,5 +245,6 @@ mod tests {
         assert!(!set.remove(NodeIdx::new(64)));
         assert!(!set.insert(NodeIdx::new(70)));
         assert!(!set.is_empty());
+        assert!(set.meets(&NodeSet::full(70)) && !set.meets(&NodeSet::from_words(70, &[u64::MAX])));
     }
 }

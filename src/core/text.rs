@@ -24,31 +24,30 @@ pub fn percent_encode(text: &str) -> String {
 
 /// Serialises a set of indexes, for `serde(with)`: its capacity and its members, ascending.
 pub mod bits {
-    use fixedbitset::FixedBitSet;
-
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use crate::limits::NODES_MAX;
+    use crate::{NodeIdx, NodeSet};
 
     /// Writes a set of nodes as its length and the positions of its members.
     ///
     /// # Errors
     /// The serializer's.
-    pub fn serialize<S: Serializer>(set: &FixedBitSet, to: S) -> Result<S::Ok, S::Error> {
-        (set.len(), set.ones().collect::<Vec<_>>()).serialize(to)
+    pub fn serialize<S: Serializer>(set: &NodeSet, to: S) -> Result<S::Ok, S::Error> {
+        (set.len(), set.iter().collect::<Vec<_>>()).serialize(to)
     }
 
     /// Reads a set of nodes that `serialize` wrote.
     ///
     /// # Errors
     /// The deserializer's; an index out of range.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<FixedBitSet, D::Error> {
-        let (len, ones) = <(usize, Vec<usize>)>::deserialize(from)?;
-        if len > NODES_MAX || ones.iter().any(|index| *index >= len) {
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<NodeSet, D::Error> {
+        let (len, members) = <(usize, Vec<NodeIdx>)>::deserialize(from)?;
+        if len > NODES_MAX || members.iter().any(|node| node.at() >= len) {
             return Err(serde::de::Error::custom("index of a node set out of range"));
         }
-        let mut set = FixedBitSet::with_capacity(len);
-        ones.into_iter().for_each(|index| set.insert(index));
+        let mut set = NodeSet::new(len);
+        set.extend(members);
         Ok(set)
     }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The nodes that a pending job may use at all, filter by filter.
 
-use fixedbitset::FixedBitSet;
-
 use crate::usage::NodeUsage;
-use phalanx_core::hostlist;
 use phalanx_core::snapshot::features::Constraint;
 use phalanx_core::snapshot::{Job, Reservation, Snapshot};
+use phalanx_core::{NodeSet, hostlist};
 
 /// A filter and the nodes that it left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +22,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eligible {
     /// Nodes left.
-    pub nodes: FixedBitSet,
+    pub nodes: NodeSet,
     /// Filters in order.
     pub steps: Vec<Step>,
 }
@@ -32,8 +30,7 @@ pub struct Eligible {
 /// Applies every filter to all nodes. Other users' reservations keep their nodes from a job that
 /// would start at `now_s` and may still run when they begin.
 pub fn eligible(snapshot: &Snapshot, job: &Job, now_s: i64) -> Eligible {
-    let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
-    nodes.insert_range(..);
+    let nodes = NodeSet::full(snapshot.nodes.len());
     let mut run = Eligible { nodes, steps: Vec::with_capacity(6) };
     run.keep("partition", &job.partitions, &partition_nodes(snapshot, job));
     run.keep("state", "up, not drained", &available_nodes(snapshot));
@@ -41,8 +38,8 @@ pub fn eligible(snapshot: &Snapshot, job: &Job, now_s: i64) -> Eligible {
         run.keep("constraint", text, &constraint_nodes(snapshot, text));
     }
     if let Some(text) = &job.excluded_nodes {
-        let mut rest = named(snapshot, text);
-        rest.toggle_range(..);
+        let mut rest = NodeSet::full(snapshot.nodes.len());
+        rest.subtract(&named(snapshot, text));
         run.keep("exclude", text, &rest);
     }
     let asked = job.reservation.as_deref();
@@ -56,13 +53,13 @@ pub fn eligible(snapshot: &Snapshot, job: &Job, now_s: i64) -> Eligible {
 impl Eligible {
     /// Returns the usages of the nodes.
     pub fn usages<'a>(&self, usages: &'a [NodeUsage]) -> impl Iterator<Item = &'a NodeUsage> {
-        self.nodes.ones().filter_map(|node| usages.get(node))
+        self.nodes.iter().filter_map(|node| usages.get(node.at()))
     }
 
-    fn keep(&mut self, filter: &'static str, asked: &str, allowed: &FixedBitSet) {
-        let before = self.nodes.count_ones(..);
+    fn keep(&mut self, filter: &'static str, asked: &str, allowed: &NodeSet) {
+        let before = self.nodes.count();
         self.nodes.intersect_with(allowed);
-        let removed = before - self.nodes.count_ones(..);
+        let removed = before - self.nodes.count();
         self.steps.push(Step { filter, asked: asked.to_owned(), removed });
     }
 
@@ -70,14 +67,14 @@ impl Eligible {
     /// the job takes more nodes than the list has.
     fn keep_required(&mut self, snapshot: &Snapshot, job: &Job, text: &str) {
         let required = named(snapshot, text);
-        if required.count_ones(..) >= job.shape.wanted_nodes() as usize {
+        if required.count() >= job.shape.wanted_nodes() as usize {
             self.keep("nodelist", text, &required);
         }
     }
 }
 
-fn partition_nodes(snapshot: &Snapshot, job: &Job) -> FixedBitSet {
-    let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
+fn partition_nodes(snapshot: &Snapshot, job: &Job) -> NodeSet {
+    let mut nodes = NodeSet::new(snapshot.nodes.len());
     for name in job.partitions.split(',') {
         if let Some(partition) = snapshot.partition(name).filter(|p| p.up) {
             nodes.union_with(&partition.nodes);
@@ -86,35 +83,31 @@ fn partition_nodes(snapshot: &Snapshot, job: &Job) -> FixedBitSet {
     nodes
 }
 
-fn available_nodes(snapshot: &Snapshot) -> FixedBitSet {
+fn available_nodes(snapshot: &Snapshot) -> NodeSet {
     nodes_where(snapshot, |node| node.available)
 }
 
-fn constraint_nodes(snapshot: &Snapshot, text: &str) -> FixedBitSet {
+fn constraint_nodes(snapshot: &Snapshot, text: &str) -> NodeSet {
     match Constraint::parse(text) {
         Ok(constraint) => nodes_where(snapshot, |node| constraint.matches(&node.features)),
         // Slurm accepted it; what cannot be read here must not hide nodes.
-        Err(_) => nodes_where(snapshot, |_| true),
+        Err(_) => NodeSet::full(snapshot.nodes.len()),
     }
 }
 
 fn nodes_where(
     snapshot: &Snapshot,
     keep: impl Fn(&phalanx_core::snapshot::Node) -> bool,
-) -> FixedBitSet {
-    let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
-    for (index, _) in snapshot.nodes.iter().enumerate().filter(|(_, n)| keep(n)) {
-        nodes.insert(index);
-    }
+) -> NodeSet {
+    let mut nodes = NodeSet::full(snapshot.nodes.len());
+    nodes.retain(|node| snapshot.nodes.get(node.at()).is_some_and(&keep));
     nodes
 }
 
-fn named(snapshot: &Snapshot, text: &str) -> FixedBitSet {
+fn named(snapshot: &Snapshot, text: &str) -> NodeSet {
     let names = hostlist::nodes(text);
-    let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
-    for index in names.iter().filter_map(|name| snapshot.node(name)) {
-        nodes.insert(index.at());
-    }
+    let mut nodes = NodeSet::new(snapshot.nodes.len());
+    nodes.extend(names.iter().filter_map(|name| snapshot.node(name)));
     nodes
 }
 
@@ -131,11 +124,11 @@ pub fn reservations_met(snapshot: &Snapshot, job: &Job, now_s: i64) -> usize {
     snapshot.reservations.iter().filter(|one| is_met(one, job, now_s)).count()
 }
 
-fn unreserved(snapshot: &Snapshot, job: &Job, now_s: i64) -> FixedBitSet {
-    let mut nodes = nodes_where(snapshot, |_| true);
+fn unreserved(snapshot: &Snapshot, job: &Job, now_s: i64) -> NodeSet {
+    let mut nodes = NodeSet::full(snapshot.nodes.len());
     if let Some(own) = job.reservation.as_deref() {
         let inside = |name: &str| own.split(',').any(|part| part == name);
-        let mut union = FixedBitSet::with_capacity(snapshot.nodes.len());
+        let mut union = NodeSet::new(snapshot.nodes.len());
         for reservation in snapshot.reservations.iter().filter(|r| inside(&r.name)) {
             union.union_with(&reservation.nodes);
         }
@@ -143,7 +136,7 @@ fn unreserved(snapshot: &Snapshot, job: &Job, now_s: i64) -> FixedBitSet {
     }
     for reservation in &snapshot.reservations {
         if reservation.whole_nodes && is_met(reservation, job, now_s) {
-            nodes.difference_with(&reservation.nodes);
+            nodes.subtract(&reservation.nodes);
         }
     }
     nodes

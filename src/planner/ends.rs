@@ -98,9 +98,9 @@ impl Outlook {
         let wanted = nodes_needed(&job.shape, eligible.usages(usages));
         let need = job.shape.need(wanted);
         let fits = move |usage: &NodeUsage| usage.could_hold(&need) && usage.has_room(&need);
-        let own = eligible.nodes.ones();
+        let own = eligible.nodes.iter();
         let mut usages: BTreeMap<NodeIdx, NodeUsage> =
-            own.map_while(|n| Some((NodeIdx::new(n), usages.get(n)?.clone()))).collect();
+            own.map_while(|node| Some((node, usages.get(node.at())?.clone()))).collect();
         let now = usages.iter().filter(|(_, usage)| fits(usage)).map(|(node, _)| *node).collect();
         let later = self.ends.iter().enumerate().map(move |(at, end)| {
             let gets_room = |held: &&Held| {
@@ -160,7 +160,7 @@ impl Outlook {
             let holding = (0..).zip(&free).find(|(_, count)| **count >= wanted);
             let Some((leaf, _)) = holding else { continue };
             let is_there = |held: &Held| {
-                eligible.nodes.contains(held.node.at()) && topology.leaf_of(held.node) == Some(leaf)
+                eligible.nodes.contains(held.node) && topology.leaf_of(held.node) == Some(leaf)
             };
             let there = ended.iter().filter(|end| end.job.held.iter().any(is_there));
             let jobs = there.map(|end| end.job.id).collect();

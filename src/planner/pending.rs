@@ -112,7 +112,7 @@ impl Waiting {
 
     /// Returns one sentence for the user.
     pub fn summary(&self, reason: &str) -> String {
-        let capable = self.eligible.nodes.count_ones(..) - self.too_small;
+        let capable = self.eligible.nodes.count() - self.too_small;
         let needed = self.nodes_needed as usize;
         let more = if self.is_open { "at least " } else { "" };
         let nodes = if needed == 1 { "1 node".to_owned() } else { format!("{needed} nodes") };
@@ -160,11 +160,11 @@ fn short_licenses(snapshot: &Snapshot, job: &Job) -> Vec<(String, u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_core::NodeSet;
 
     #[test]
     fn what_slurm_waits_for_goes_before_a_shortage() {
-        let mut nodes = fixedbitset::FixedBitSet::with_capacity(2);
-        nodes.insert_range(..);
+        let nodes = NodeSet::full(2);
         let found = Waiting {
             eligible: Eligible { nodes, steps: Vec::new() },
             nodes_needed: 1,

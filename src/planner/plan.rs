@@ -9,8 +9,6 @@
 
 use std::sync::Arc;
 
-use fixedbitset::FixedBitSet;
-
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, Held, RunningJob, Table};
 use crate::eligible::eligible;
@@ -20,10 +18,10 @@ use crate::preference::{
     self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
 };
 use crate::usage::NodeUsage;
-use phalanx_core::NodeIdx;
 use phalanx_core::reason::WaitsFor;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::balance::EngineError;
 use phalanx_methods::verify;
 
@@ -131,10 +129,10 @@ fn one(
     }
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));
-    let words: Vec<u64> = nodes.as_slice().iter().map(|word| *word as u64).collect();
     let question = Question::of(job, snapshot.nodes.len());
+    let candidates = Candidates::new(nodes.words());
     let (decided, preference_use) =
-        preference::decide(placer, preferences, &question, Candidates::new(&words), Waits::OVER);
+        preference::decide(placer, preferences, &question, candidates, Waits::OVER);
     let waits = |used: &PreferenceUse| {
         used.preference.method == Method::Gang && used.preference.required && used.set.is_none()
     };
@@ -153,12 +151,10 @@ fn one(
 }
 
 /// Drops nodes that a whole-node job cannot have, which Slurm does not offer.
-fn drop_occupied(nodes: &mut FixedBitSet, placer: &Placer, need: &Need) {
+fn drop_occupied(nodes: &mut NodeSet, placer: &Placer, need: &Need) {
     if need.whole {
         let usages = placer.cluster().usages();
-        let busy: Vec<usize> =
-            nodes.ones().filter(|&n| usages.get(n).is_some_and(|r| r.jobs > 0)).collect();
-        busy.into_iter().for_each(|n| nodes.set(n, false));
+        nodes.retain(|node| usages.get(node.at()).is_none_or(|usage| usage.jobs == 0));
     }
 }
 

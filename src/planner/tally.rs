@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use fixedbitset::FixedBitSet;
 use foldhash::quality::RandomState;
 
 use crate::attribution::short_licences;
@@ -19,10 +18,10 @@ use crate::eligible::eligible;
 use crate::place::dimension_names;
 use crate::room::nodes_needed;
 use crate::usage::NodeUsage;
-use phalanx_core::NodeIdx;
 use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_core::{NodeIdx, NodeSet};
 
 /// Most distinct requests that are followed; for further ones the poll's counts stay.
 const FOLLOWED_MAX: usize = 512;
@@ -41,7 +40,7 @@ struct Request {
     wanted: u32,
     /// Jobs and tasks that wait with it.
     tasks: u64,
-    eligible: FixedBitSet,
+    eligible: NodeSet,
     lacking: Lacking,
 }
 
@@ -106,8 +105,8 @@ impl Tally {
         tally
     }
 
-    fn add(&mut self, shape: &Shape, eligible: FixedBitSet) {
-        let usages = || eligible.ones().filter_map(|node| self.usages.get(node));
+    fn add(&mut self, shape: &Shape, eligible: NodeSet) {
+        let usages = || eligible.iter().filter_map(|node| self.usages.get(node.at()));
         let wanted = nodes_needed(shape, usages());
         let need = shape.need(wanted);
         let mut lacking = Lacking::default();
@@ -186,7 +185,7 @@ impl Tally {
             if now == before {
                 continue;
             }
-            for request in self.requests.iter_mut().filter(|r| r.eligible.contains(node.at())) {
+            for request in self.requests.iter_mut().filter(|r| r.eligible.contains(node)) {
                 request.lacking.look(before, &request.need, false);
                 request.lacking.look(now, &request.need, true);
             }
@@ -202,9 +201,7 @@ impl Tally {
     fn take_new(&mut self) {
         // One at a time: questions wait meanwhile.
         let Some((shape, words, tasks)) = self.came.pop() else { return };
-        let mut eligible = FixedBitSet::with_capacity(self.usages.len());
-        let set = |node: &usize| words.get(node / 64).is_some_and(|w| w >> (node % 64) & 1 == 1);
-        eligible.extend((0..self.usages.len()).filter(set));
+        let eligible = NodeSet::from_words(self.usages.len(), &words);
         self.add(&shape, eligible);
         let (own, new) = (self.requests.len() - 1, usize::MAX - self.came.len());
         for place in self.by_job.values_mut().filter(|place| **place == new) {

@@ -13,14 +13,13 @@ mod table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::layout::NodeCores;
 use crate::limits;
 use crate::shape::Shape;
-use crate::{GresIdx, GresTypeIdx, NodeIdx, text};
+use crate::{GresIdx, GresTypeIdx, NodeIdx, NodeSet, text};
 
 pub use table::{Table, TableNode, parts_of_devices};
 
@@ -106,7 +105,7 @@ pub struct Partition {
     pub name: Arc<str>,
     /// Nodes of the partition.
     #[serde(with = "text::bits")]
-    pub nodes: FixedBitSet,
+    pub nodes: NodeSet,
     /// Whether the partition starts jobs.
     pub up: bool,
     /// Smallest job in nodes; 0 and 1 are the same.
@@ -135,7 +134,7 @@ pub struct Reservation {
     pub name: Arc<str>,
     /// Nodes of the reservation.
     #[serde(with = "text::bits")]
-    pub nodes: FixedBitSet,
+    pub nodes: NodeSet,
     /// Begin of the reservation, unix seconds.
     pub start_s: i64,
     /// End of the reservation, unix seconds.
@@ -430,13 +429,9 @@ impl Builder {
 
     /// The set of named nodes; names without a node (Slurm may list future or dynamic nodes) are
     /// passed over.
-    pub fn node_set<'a>(&self, names: impl Iterator<Item = &'a str>) -> FixedBitSet {
-        let mut set = FixedBitSet::with_capacity(self.draft.nodes.len());
-        for name in names {
-            if let Some(index) = self.draft.node(name) {
-                set.insert(index.at());
-            }
-        }
+    pub fn node_set<'a>(&self, names: impl Iterator<Item = &'a str>) -> NodeSet {
+        let mut set = NodeSet::new(self.draft.nodes.len());
+        set.extend(names.filter_map(|name| self.draft.node(name)));
         set
     }
 
@@ -517,7 +512,7 @@ mod tests {
         let mut builder = Builder::default();
         builder.nodes_by(&table, ["d", "c", "gone", "a"].map(node).into()).unwrap();
         let set = builder.node_set(["a", "d", "gone"].into_iter());
-        assert_eq!(set.ones().collect::<Vec<_>>(), [0, 4]);
+        assert_eq!(set.iter().map(NodeIdx::at).collect::<Vec<_>>(), [0, 4]);
         let snapshot = builder.build(1, 1).unwrap();
         assert!(snapshot.is_numbered_by(&table));
         let available: Vec<bool> = snapshot.nodes.iter().map(|node| node.available).collect();

@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use fixedbitset::FixedBitSet;
-
 use crate::bag::inputs::{Inputs, Loss, Seconds, Watts, WattsFrom};
 use crate::bag::unheld::{Unheld, Waits};
 use crate::eligible::{eligible, reservations_met};
@@ -20,7 +18,7 @@ use phalanx_core::reason::is_for_nodes;
 use phalanx_core::run::waits_from_s;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
-use phalanx_core::{NodeIdx, hostlist};
+use phalanx_core::{NodeIdx, NodeSet, hostlist};
 use phalanx_methods::bag::slots::{SlotBag, SlotProblem, SlotTask, Slots, Times, Wait};
 use phalanx_methods::bag::{MachineType, Problem, User};
 
@@ -364,12 +362,12 @@ impl<'a> Model<'a> {
     fn slots(
         &self,
         inputs: &Inputs<'_>,
-        place: &FixedBitSet,
+        place: &NodeSet,
         foreign: &[u64],
         need: &Need,
     ) -> Vec<(f64, f64)> {
         let mut slots = vec![(0.0, 0.0); self.classes.len()];
-        for node in place.ones() {
+        for node in place.iter().map(NodeIdx::at) {
             let (Some(usage), Some(&class)) = (inputs.usages.get(node), self.class_of.get(node))
             else {
                 continue;
@@ -671,12 +669,12 @@ type Where<'a> = (&'a str, [Option<&'a str>; 3], usize);
 
 #[derive(Default)]
 struct Places<'a> {
-    known: HashMap<Where<'a>, FixedBitSet>,
+    known: HashMap<Where<'a>, NodeSet>,
 }
 
 impl<'a> Places<'a> {
     /// Finds the places of the jobs; `None` once there are too many different ones.
-    fn of(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<FixedBitSet> {
+    fn of(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<NodeSet> {
         let options = [&job.constraint, &job.excluded_nodes, &job.reservation];
         let now_s = seconds_of(inputs.now_ms);
         let met = reservations_met(inputs.snapshot, job, now_s);

@@ -196,7 +196,7 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     let only = data.required.then(|| holders(&data.pieces)).filter(|nodes| nodes.len() >= least);
     let may = |node: usize| {
         let index = NodeIdx::new(node);
-        eligible.contains(node) && only.as_ref().is_none_or(|o| o.binary_search(&index).is_ok())
+        eligible.contains(index) && only.as_ref().is_none_or(|o| o.binary_search(&index).is_ok())
     };
     let mut allowed = Vec::new();
     for (node, usage) in inputs.usages.iter().enumerate().filter(|(n, _)| may(*n)) {

@@ -5,8 +5,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use fixedbitset::FixedBitSet;
-
 use crate::eligible::{eligible, reservations_met};
 use crate::gang::inputs::{Belief, Inputs, Settings};
 use crate::gang::reserved::{RUNS, Reserved};
@@ -16,7 +14,7 @@ use phalanx_core::number::seconds_of;
 use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::snapshot::{Job, JobState, Node, NodeGres, Snapshot};
-use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx, hostlist};
+use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx, NodeSet, hostlist};
 use phalanx_methods::gang;
 use phalanx_methods::learn::nodes_of;
 
@@ -201,7 +199,11 @@ impl<'a> Model<'a> {
     fn set_groups(&mut self, finder: &Finder<'_>) {
         let mut known: HashMap<(usize, u64), u32> = HashMap::new();
         for (node, class) in self.class_of.iter().enumerate() {
-            let held = finder.places.iter().enumerate().filter(|(_, set)| set.contains(node));
+            let held = finder
+                .places
+                .iter()
+                .enumerate()
+                .filter(|(_, set)| set.contains(NodeIdx::new(node)));
             let places = held.fold(0u64, |bits, (at, _)| bits | 1 << at);
             if places == 0 {
                 self.group_of.push(NONE);
@@ -346,7 +348,7 @@ impl<'a> Model<'a> {
 #[derive(Default)]
 pub(super) struct Finder<'a> {
     known: HashMap<Where<'a>, usize>,
-    places: Vec<FixedBitSet>,
+    places: Vec<NodeSet>,
     types: HashMap<String, usize>,
     /// Nodes that each request takes of each class.
     counts: HashMap<Shape, Rc<[u32]>>,
@@ -444,7 +446,7 @@ fn counts(inputs: &Inputs<'_>, class_of: &[usize], shape: &Shape) -> Rc<[u32]> {
 }
 
 /// The nodes that have some of a GRES, of a type where one is given.
-pub(super) fn nodes_with(snapshot: &Snapshot, (kind, gres_type): Gres) -> FixedBitSet {
+pub(super) fn nodes_with(snapshot: &Snapshot, (kind, gres_type): Gres) -> NodeSet {
     let is = |gres: &NodeGres| {
         let of_type = || snapshot.gres_type(&gres.kind, gres.gres_type.as_deref()?);
         gres.total > 0
@@ -452,9 +454,8 @@ pub(super) fn nodes_with(snapshot: &Snapshot, (kind, gres_type): Gres) -> FixedB
             && (gres_type.is_none() || of_type() == gres_type)
     };
     let has = |node: &Node| node.gres.iter().any(is);
-    let nodes = snapshot.nodes.iter().enumerate();
-    let mut found: FixedBitSet = nodes.filter(|(_, n)| has(n)).map(|(at, _)| at).collect();
-    found.grow(snapshot.nodes.len());
+    let mut found = NodeSet::full(snapshot.nodes.len());
+    found.retain(|node| snapshot.nodes.get(node.at()).is_some_and(has));
     found
 }
 

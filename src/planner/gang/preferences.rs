@@ -136,9 +136,9 @@ impl<'a> Known<'a> {
 /// Classes with a node that has all of `gres`.
 fn classes_with(snapshot: &Snapshot, model: &Model<'_>, gres: &[Gres]) -> BTreeSet<usize> {
     let has: Vec<_> = gres.iter().map(|gres| nodes_with(snapshot, *gres)).collect();
-    let named = snapshot.named().map(|(node, _)| node.at());
+    let named = snapshot.named().map(|(node, _)| node);
     let nodes = named.filter(|node| has.iter().all(|set| set.contains(*node)));
-    nodes.filter_map(|node| model.class_of.get(node).copied()).collect()
+    nodes.filter_map(|node| model.class_of.get(node.at()).copied()).collect()
 }
 
 fn best_first(speeds: &mut [ClassSpeed]) {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::preference::{GangNote, JobClassRule, JobKey, JobOrigin, Note, Preference};
 use crate::usage::NodeUsage;
+use phalanx_core::NodeSet;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot};
 use phalanx_methods::learn::{ClassKey, Growth};
@@ -563,7 +564,7 @@ fn gangs_among_equal_nodes_are_left_to_the_placement() {
     let known = knows(&[("a", "fast", 1.0, 9.0)]);
     let part = |name: &str, jobs: Vec<Job>| {
         let mut snapshot = snapshot(jobs);
-        let nodes = (0..4).collect();
+        let nodes = NodeSet::full(4);
         snapshot.partitions.push(Partition {
             name: name.into(),
             nodes,

@@ -8,10 +8,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fixedbitset::FixedBitSet;
-
 use super::easy::Request;
 use super::{Rank, Scarcity, StarvationLimit, Waiting};
+use phalanx_core::NodeSet;
 use phalanx_core::number::{nearest_usize, whole};
 use phalanx_core::reason::is_for_nodes;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
@@ -60,7 +59,7 @@ struct Seen<'a> {
 /// The fair schedules.
 #[derive(Debug, Default)]
 pub struct Guard {
-    layout: Vec<FixedBitSet>,
+    layout: Vec<NodeSet>,
     pools: BTreeMap<u32, Pool>,
     jobs: BTreeMap<u32, Known>,
     last_id: u32,
@@ -272,7 +271,6 @@ fn has_started(job: &Job) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fixedbitset::FixedBitSet;
     use phalanx_core::GresIdx;
     use phalanx_core::shape::{GresWant, Shape};
     use phalanx_core::snapshot::{Builder, Node, NodeGres, Partition};
@@ -290,7 +288,7 @@ mod tests {
             gres: vec![gres.clone()],
             ..Node::default()
         };
-        let nodes = FixedBitSet::from_iter([0, 1]);
+        let nodes = NodeSet::full(2);
         let mut builder = Builder::default();
         builder.nodes(vec![node("a"), node("b")]).unwrap();
         let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };

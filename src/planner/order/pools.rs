@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fixedbitset::FixedBitSet;
+use phalanx_core::NodeSet;
 use phalanx_core::number::as_u32;
 use phalanx_core::snapshot::{Job, JobState, Partition, Snapshot};
 
@@ -31,7 +31,7 @@ impl<'a> Pools<'a> {
         let mut pool: Vec<usize> = (0..list.len()).collect();
         for (i, a) in list.iter().enumerate() {
             for (j, b) in list.iter().enumerate().take(i) {
-                if !a.nodes.is_disjoint(&b.nodes) {
+                if a.nodes.meets(&b.nodes) {
                     join(&mut pool, i, j);
                 }
             }
@@ -49,11 +49,12 @@ impl<'a> Pools<'a> {
     }
 
     /// The nodes of each pool.
-    pub fn nodes(&self, snapshot: &Snapshot) -> BTreeMap<u32, FixedBitSet> {
-        let mut found: BTreeMap<u32, FixedBitSet> = BTreeMap::new();
+    pub fn nodes(&self, snapshot: &Snapshot) -> BTreeMap<u32, NodeSet> {
+        let mut found: BTreeMap<u32, NodeSet> = BTreeMap::new();
         for partition in &snapshot.partitions {
             let pool = self.of_job(&partition.name);
-            found.entry(pool).or_default().union_with(&partition.nodes);
+            let none = || NodeSet::new(snapshot.nodes.len());
+            found.entry(pool).or_insert_with(none).union_with(&partition.nodes);
         }
         found
     }

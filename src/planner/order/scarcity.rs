@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Pools;
 use crate::usage::NodeUsage;
+use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Job, Snapshot};
 
 /// A pool: amounts by dimension, which are CPUs, memory in MiB, then GRES by kind.
@@ -34,7 +35,8 @@ impl<'a> Scarcity<'a> {
         for (number, nodes) in found.names.nodes(snapshot) {
             let mut pool = Pool { nodes: 0, total: zeros.clone(), asked: zeros.clone() };
             let available = |at: &usize| snapshot.nodes.get(*at).is_some_and(|n| n.available);
-            for usage in nodes.ones().filter(available).filter_map(|at| usages.get(at)) {
+            let nodes = nodes.iter().map(NodeIdx::at);
+            for usage in nodes.filter(available).filter_map(|at| usages.get(at)) {
                 let kinds = usage.kinds.iter().map(|level| level.total);
                 add(
                     &mut pool.total,

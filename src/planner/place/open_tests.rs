@@ -484,7 +484,7 @@ fn tasks_need_as_many_nodes_as_hold_them() {
     // Nodes of 8 CPUs are not too small for 24 tasks: CPUs are missing.
     let mut placer = placer;
     (0..4).for_each(|node| hold(&mut placer, node, 4));
-    let eligible = crate::eligible::Eligible { nodes: (0..4).collect(), steps: Vec::new() };
+    let eligible = crate::eligible::Eligible { nodes: NodeSet::full(4), steps: Vec::new() };
     let usages = placer.cluster().usages();
     let lacking = crate::attribution::lacking_dimensions(usages, &eligible, &tasks(24));
     let cpus = 0;

@@ -17,12 +17,12 @@ use thiserror::Error;
 
 use super::jobs::{BuiltJobs, CR_MEMORY, Numbering};
 use crate::clock::WallClock;
-use phalanx_core::hostlist;
 use phalanx_core::layout::NodeCores;
 use phalanx_core::number::seconds_of;
 use phalanx_core::snapshot::{
     Builder, Job, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot, Table, gres,
 };
+use phalanx_core::{NodeIdx, NodeSet, hostlist};
 use phalanx_ffi::memory;
 use phalanx_planner::order::largest_weight;
 
@@ -427,10 +427,10 @@ fn cores(row: &NodeRow<'_>) -> NodeCores {
 fn covers_whole_nodes(
     builder: &Builder,
     row: &phalanx_slurm::ReservationRow<'_>,
-    nodes: &fixedbitset::FixedBitSet,
+    nodes: &NodeSet,
 ) -> bool {
-    let cpus = |i: usize| builder.draft.nodes.get(i).map_or(0, |n| n.cpus);
-    let configured: u64 = nodes.ones().map(cpus).sum();
+    let cpus = |node: NodeIdx| builder.draft.nodes.get(node.at()).map_or(0, |n| n.cpus);
+    let configured: u64 = nodes.iter().map(cpus).sum();
     // Cores, not CPUs, are counted; with hardware threads there are fewer.
     u64::from(row.cores().unwrap_or(0)).saturating_mul(2) > configured
 }

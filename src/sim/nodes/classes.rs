@@ -49,9 +49,7 @@ impl Classes {
             let next = as_u32(list.len());
             let class = *numbers.entry(key).or_insert(next);
             if class == next {
-                let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
-                let mut set = NodeSet::new(load.cluster.nodes.len());
-                set.extend(nodes.ones().map(NodeIdx::new));
+                let set = eligible(&load.cluster, job, load.begin_s).nodes;
                 let shape = Shape {
                     left_to_slurm: None,
                     enforce_binding: false,

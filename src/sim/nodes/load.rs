@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fixedbitset::FixedBitSet;
-
 use super::engine;
 use super::record::Outcome;
 use super::{NodeJob, NodeLoad, Setup};
@@ -12,6 +10,7 @@ use crate::job::{Dimension, Ids, SimJob, Workload, id_of};
 use crate::metrics::{self, Figures};
 use crate::schedule::Schedule;
 use crate::window::Window;
+use phalanx_core::NodeSet;
 use phalanx_core::number::nearest_u32;
 use phalanx_core::shape::{GresWant, Memory, Need, Shape, Sharing};
 use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
@@ -83,11 +82,10 @@ pub fn cluster(site: &Site) -> Result<Snapshot, String> {
     };
     let partition = |spec: &PartitionSpec| {
         let in_it = |node: &Node| spec.nodes.contains(&*node.name);
-        let own = nodes.iter().enumerate().filter(|(_, node)| in_it(node)).map(|(at, _)| at);
-        let mut bits: FixedBitSet = own.collect();
-        bits.grow(nodes.len());
+        let mut own = NodeSet::full(nodes.len());
+        own.retain(|node| nodes.get(node.at()).is_some_and(in_it));
         let (name, tier) = (spec.name.as_str().into(), spec.tier);
-        Partition { name, nodes: bits, up: true, tier, ..Partition::default() }
+        Partition { name, nodes: own, up: true, tier, ..Partition::default() }
     };
     let partitions = site.partitions.iter().chain([&one]).map(partition).collect();
     let mut builder = Builder::default();

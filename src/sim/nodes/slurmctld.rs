@@ -11,8 +11,8 @@ use super::reserve::{Ask, Expected, NOW_S};
 use super::{NodeJob, NodeLoad, Setup};
 use crate::policy::Order;
 use crate::slurm::{Clock, Due, Place, Planned, Queue, Rules, Search, Slots};
+use phalanx_core::NodeSet;
 use phalanx_core::number::as_u32;
-use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::order::{Pools, Scarcity};
 
 /// Clock and queue of slurmctld.
@@ -207,9 +207,7 @@ impl Sim<'_> {
             }
             for partition in &self.load.cluster.partitions {
                 if names.clone().any(|name| *name == *partition.name) {
-                    for node in partition.nodes.ones() {
-                        left.remove(NodeIdx::new(node));
-                    }
+                    left.subtract(&partition.nodes);
                 }
             }
             failed.extend(names.by_ref());

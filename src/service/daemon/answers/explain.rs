@@ -266,7 +266,7 @@ impl Shared {
             queue_position: position.map(|p| p as u64 + 1),
             nodes_total: snapshot.named().count() as u64,
             filters,
-            eligible: (found.eligible.nodes.count_ones(..) - found.too_small) as u64,
+            eligible: (found.eligible.nodes.count() - found.too_small) as u64,
             fits_now: found.fits_now as u64,
             nodes_needed: u64::from(found.nodes_needed),
             blockers,

@@ -66,6 +66,7 @@ mod tests {
     use phalanx_core::reason::WaitsFor;
     use phalanx_core::shape::Shape;
     use phalanx_core::snapshot::{Builder, Node, Partition};
+    use phalanx_core::{NodeIdx, NodeSet};
     use phalanx_planner::pending::{is_possible, waits_for};
     use phalanx_planner::usage::Level;
 
@@ -90,7 +91,7 @@ mod tests {
         let mut builder = Builder::default();
         builder.nodes(vec![node("n1"), node("n2")]).unwrap();
         let mut snapshot = builder.draft;
-        let nodes = [0, 1].into_iter().collect();
+        let nodes = NodeSet::full(2);
         snapshot.partitions =
             vec![Partition { name: "main".into(), up: true, nodes, ..<_>::default() }];
         snapshot.jobs = Arc::new((0..).zip(cpus).map(part).collect());
@@ -130,7 +131,7 @@ mod tests {
         let from_s = now_s() + 7200;
         let of = |name: &str, node: usize, start_s: i64| Reservation {
             name: name.into(),
-            nodes: [node].into_iter().collect(),
+            nodes: [NodeIdx::new(node)].into_iter().collect(),
             start_s,
             end_s: start_s + 3600,
             whole_nodes: true,

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::topology;
-use phalanx_core::NodeIdx;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Partition, Snapshot};
 use phalanx_core::topology::Topology;
@@ -34,8 +33,7 @@ pub(super) fn nodes_report(
         let topology = default.filter(|topology| topology.has_leaves())?;
         topology.leaf_of(node).map(|leaf| topology.leaf_name(leaf).to_owned())
     };
-    let nodes =
-        snapshot.named().filter_map(|(at, node)| Some((at.at(), node, usages.get(at.at())?)));
+    let nodes = snapshot.named().filter_map(|(at, node)| Some((at, node, usages.get(at.at())?)));
     let nodes = nodes.map(|(at, node, usage)| {
         let levels = [usage.cpus, usage.memory_mb].into_iter().chain(usage.kinds.iter().copied());
         let (total, used) = levels.map(|l| (as_f64(l.total), as_f64(l.in_use()))).unzip();
@@ -51,11 +49,11 @@ pub(super) fn nodes_report(
                 .collect(),
             total,
             used,
-            dispersion: engine.dispersion(at, &weights).unwrap_or(0.0),
+            dispersion: engine.dispersion(at.at(), &weights).unwrap_or(0.0),
             jobs: usage.jobs,
             out: !node.available,
             accused: accused.iter().find(|one| one.node == node.name).map(Accused::to_string),
-            leaf: leaf_of(NodeIdx::new(at)),
+            leaf: leaf_of(at),
         }
     });
     NodesReport {
