@@ -249,8 +249,8 @@ def packages(version, release, seconds, programs_dir, gate, needs):
     return (
         build(f"system-{release}", 90, "tests/packaging/tree", release, tree, lane="any",
               needs=["packages"], gate=gate),
-        build(f"deb-{version}", 30, "packaging/build-deb", version, programs_dir, overlay, debs,
-              needs=["packages", *needs], env=other, gate=gate),
+        build(f"deb-{version}", 40, "packaging/build-deb", version, programs_dir, overlay, debs,
+              lane="work", needs=["packages", *needs], env=other, gate=gate),
         Row(f"packages-{version}", "packages", "any", seconds,
             (PYTHON, "tests/packaging/packages.py", "--tree", tree, "--debs", debs,
              *skip(PACKAGES_LONG)),
@@ -297,7 +297,8 @@ ROWS = (
           needs=["packages"]),
 
     # What the compilers and the unit tests say.
-    Row("runner", "check", "any", 8, (PYTHON, "tests/test_run.py")),
+    # Its own systems begin anew when the packages of the machine change.
+    Row("runner", "check", "any", 8, (PYTHON, "tests/test_run.py"), ("packages",)),
     Row("tidy", "check", "any", 2, (PYTHON, "tests/test_tidy.py")),
     Row("histories", "check", "any", 10, (PYTHON, "tests/test_judge.py")),
     Row("receipts", "check", "any", 5, (PYTHON, "tests/test_receipts.py")),
