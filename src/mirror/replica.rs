@@ -84,6 +84,12 @@ impl<'a> Replica<'a> {
                 }
                 self.state.set_job(job.clone(), *begun);
             }
+            Op::Ends(ends) => {
+                if let Some((cluster, _)) = &mut self.coming {
+                    ends.iter().for_each(|end| _ = cluster.set_end(end.0, end.1));
+                }
+                self.state.set_ends(ends);
+            }
             Op::Ended(job_id, job_state, end_s) => {
                 if let Some((cluster, _)) = &mut self.coming {
                     cluster.end_job(*job_id, |_| {});

@@ -203,13 +203,16 @@ impl State {
         }
     }
 
-    /// Records that a job ends at another time.
-    pub fn set_end(&mut self, job_id: u32, end_s: u64) {
+    /// Records that running jobs end at other times: id, end in unix seconds.
+    pub fn set_ends(&mut self, ends: &[(u32, u64)]) {
+        self.record_job(|| Op::Ends(ends.to_vec()));
         let Some(placer) = &mut self.placer else { return };
-        let Some(job) = placer.cluster().jobs().get(&job_id) else { return };
-        let job = RunningJob { end_s, ..job.clone() };
-        self.proofs.set_job(placer.cluster(), &job);
-        placer.set_end(job_id, end_s);
+        for &(job_id, end_s) in ends {
+            let Some(job) = placer.cluster().jobs().get(&job_id) else { continue };
+            let job = RunningJob { end_s, ..job.clone() };
+            self.proofs.set_job(placer.cluster(), &job);
+            placer.set_end(job_id, end_s);
+        }
     }
 
     /// Records a job that gave everything back: its id, Slurm's state, end in unix seconds.

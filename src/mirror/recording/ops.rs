@@ -42,6 +42,8 @@ pub enum Op {
     Preferences(PreferencesOp),
     /// A job with all that it holds; whether it began just now.
     Job(RunningJob, bool),
+    /// Running jobs that end at other times: id, end in unix seconds.
+    Ends(Vec<(u32, u64)>),
     /// A job gave everything back: its id, Slurm's state, end in unix seconds.
     Ended(u32, u32, u64),
     /// Ids of jobs that left the queue without having held anything.

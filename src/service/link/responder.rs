@@ -376,7 +376,10 @@ impl Responder {
                 state.end_job(job_id, job_state, end_s);
                 events.push(LinkEvent::Ended { job_id, state: job_state, end_s });
             }
-            Step::Ends(ends) => ends.iter().for_each(|e| state.set_end(e.job_id, e.end_time)),
+            Step::Ends(ends) => {
+                let ends: Vec<_> = ends.iter().map(|end| (end.job_id, end.end_time)).collect();
+                state.set_ends(&ends);
+            }
             Step::Outcome(outcome) => events.extend(outcome_event(&mut state, outcome)),
             Step::Queue(queue) => self.order.take(&queue),
             Step::Stats(stats) => state.view.counted(PluginCounters(Box::new(*stats))),

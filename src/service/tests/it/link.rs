@@ -89,6 +89,8 @@ pub struct Plugin {
     seq: u64,
     /// Flags of the last answer.
     pub flags: u32,
+    /// Time limit of the jobs that it asks about, minutes.
+    pub limit_min: u32,
 }
 
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -104,7 +106,7 @@ impl Plugin {
         let flags = SockFlag::SOCK_CLOEXEC;
         let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
         connect(fd.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
-        Self { fd, buf: PacketBuf::new(), seq: 0, flags: 0 }
+        Self { fd, buf: PacketBuf::new(), seq: 0, flags: 0, limit_min: 0 }
     }
 
     pub fn send(&mut self, message: &Message<'_>) -> u64 {
@@ -230,6 +232,13 @@ impl Plugin {
         self.send(&Message::Job(wire::Job { head: &head, allocs: &[alloc], gres: &[] }));
     }
 
+    /// Reports another end of a running job.
+    pub fn ends(&mut self, job_id: u32, end_time: u64) {
+        let head = wire::EndsHead { count: 1, ..wire::EndsHead::new_zeroed() };
+        let entries = &[wire::End { job_id, end_time, ..wire::End::new_zeroed() }];
+        self.send(&Message::Ends(wire::Ends { head: &head, entries }));
+    }
+
     pub fn end(&mut self, id: u32) {
         let mut end = wire::JobEnd::new_zeroed();
         end.job_id = id;
@@ -266,6 +275,7 @@ impl Plugin {
         candidates: u64,
     ) -> (Verdict, Reason, Vec<u32>) {
         let mut head = ask_head(partition, cpus, bits);
+        head.time_limit_min = self.limit_min;
         if gpus > 0 {
             head.gres_count = 1;
             head.gres[0].plugin_id = 7;

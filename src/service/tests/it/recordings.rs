@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::bounded;
 use flate2::Compression;
@@ -27,6 +27,8 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
     std::thread::scope(|scope| {
         scope.spawn(|| writer.run(&|| None, &stop));
         let mut plugin = Plugin::connect(&daemon.socket);
+        // A job goes beside those that end with it.
+        plugin.limit_min = 24 * 60;
         plugin.greet(40);
         let jobs: Vec<(u32, u32, u32)> = (1..=30).map(|id| (id, id % 40, 1 + id % 7)).collect();
         plugin.sync(&[8; 40], &jobs);
@@ -35,6 +37,7 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
         assert!(recording.order(Order::Start(options)));
         // Table, jobs and the rest: from here on questions are recorded.
         until("recording", || recording.status().records >= 3);
+        let now_s = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
         let mut random = 1u32;
         let mut next = |below: u32| {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -46,6 +49,8 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
             if let Some(&node) = nodes.first() {
                 plugin.job(100 + round, node, 1 + next(4));
             }
+            let two_days = now_s + u64::from(next(2 * 24 * 60)) * 60;
+            plugin.ends(1 + next(100 + round), two_days);
             plugin.end(1 + next(100 + round));
             if round == rounds / 2 {
                 plugin.sync(&[8; 40], &jobs[..10]);
