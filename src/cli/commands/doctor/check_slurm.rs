@@ -252,12 +252,14 @@ fn order(facts: &Facts) -> Option<Finding> {
     let config = facts.config.as_ref().ok().filter(|config| config.orders())?;
     let weights = WEIGHTS.iter().filter_map(|key| facts.setting(key));
     let wanted = max_delta(config.order.max_delta_percent, largest_weight(weights));
-    let text = facts.parameter("phalanx_order");
+    let given = facts.parameter("phalanx_order");
     // The plugin too takes what is no number as 0, which orders nothing.
-    let most = text.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
-    let what = match most {
-        0 => "SchedulerParameters lacks phalanx_order=MAX: starts are in Slurm's order".to_owned(),
-        most => format!("the order of starts adds {most}, not order.max_delta_percent ({wanted})"),
+    let most = given.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+    let none = |what: &str| format!("{what}: starts are in Slurm's order");
+    let what = match (given, most) {
+        (None, _) => none("SchedulerParameters lacks phalanx_order=MAX"),
+        (Some(text), 0) => none(&format!("SchedulerParameters: phalanx_order={text} adds nothing")),
+        _ => format!("the order of starts adds {most}, not order.max_delta_percent ({wanted})"),
     };
     Finding::warning("order-max", what)
         .why("the overlay adds no more to a priority than slurm.conf says")

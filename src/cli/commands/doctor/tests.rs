@@ -475,8 +475,14 @@ fn an_order_that_slurm_conf_does_not_allow() {
         ..healthy()
     };
     let on = "mode = \"enforce\"\norder.by = \"plan\"\n";
-    for parameters in ["bf_continue", "phalanx_order=0", "phalanx_order=699", "phalanx_order=x"] {
+    for (parameters, what) in [
+        ("bf_continue", "lacks phalanx_order=MAX"),
+        ("phalanx_order=0", "phalanx_order=0 adds nothing"),
+        ("phalanx_order=x", "phalanx_order=x adds nothing"),
+        ("phalanx_order=699", "adds 699, not order.max_delta_percent (700)"),
+    ] {
         let finding = one(&with(parameters, on), "order-max", Level::Warning);
+        assert!(finding.what.contains(what), "{finding:?}");
         assert_eq!(finding.fix, "phalanx_order=700 in SchedulerParameters", "{parameters}");
     }
     silent(&with("bf_continue,Phalanx_Order=700", on), "order-max");
