@@ -38,8 +38,8 @@ impl Follower {
 /// Jobs of the later snapshot that are not as in the earlier one, and those that are only there.
 fn changed_jobs(last: &Snapshot, snapshot: &Snapshot) -> (Vec<Job>, Vec<u32>) {
     let changed = |job: &&Job| last.job(job.id).is_none_or(|before| !alike(before, job));
-    let gone = last.jobs.iter().map(|job| job.id).filter(|id| snapshot.job(*id).is_none());
-    (snapshot.jobs.iter().filter(changed).cloned().collect(), gone.collect())
+    let gone = last.all_jobs().map(|job| job.id).filter(|id| snapshot.job(*id).is_none());
+    (snapshot.all_jobs().filter(changed).cloned().collect(), gone.collect())
 }
 
 fn same_names(a: &Snapshot, b: &Snapshot) -> bool {
@@ -67,10 +67,11 @@ fn alike(a: &Job, b: &Job) -> bool {
 #[allow(clippy::panic)]
 mod tests {
     use super::*;
+    use phalanx_core::snapshot::shared;
 
     fn picture(job: Job) -> Arc<Snapshot> {
         let mut snapshot = Snapshot::default();
-        snapshot.jobs = Arc::new(vec![job]);
+        snapshot.jobs = shared([job]);
         snapshot.reindex();
         Arc::new(snapshot)
     }

@@ -275,12 +275,12 @@ impl Gone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::snapshot::Builder;
+    use phalanx_core::snapshot::{Builder, shared};
 
     fn snapshot(pending: &[u32]) -> Snapshot {
         let mut builder = Builder::default();
         builder.draft.jobs =
-            Arc::new(pending.iter().map(|&id| Job { id, priority: 1, ..Job::default() }).collect());
+            shared(pending.iter().map(|&id| Job { id, priority: 1, ..Job::default() }));
         builder.build(1, 0).unwrap()
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Key<'a> {
 /// Counts the demand of the queue. `usages` are in the snapshot's node order; at most
 /// `requests_max` distinct requests are looked at, the first of the queue.
 pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max: usize) -> Demand {
-    let queue = snapshot.queue.iter().filter_map(|index| snapshot.jobs.get(*index as usize));
+    let queue = snapshot.queued();
     let waiting = queue.filter(|job| is_for_nodes(job)).map(|job| (job, job.task_count));
     count_of(snapshot, usages, waiting, now_s, requests_max)
 }
@@ -220,7 +220,7 @@ impl Lacking {
 mod tests {
     use super::*;
     use phalanx_core::shape::GresWant;
-    use phalanx_core::snapshot::{Builder, License, Node, NodeGres, Partition};
+    use phalanx_core::snapshot::{Builder, License, Node, NodeGres, Partition, shared};
 
     fn node(name: &str, cpus_used: u64, gpus_used: u64) -> Node {
         let gpu = NodeGres { kind: "gpu".into(), gres_type: None, total: 4, used: gpus_used };
@@ -242,7 +242,7 @@ mod tests {
         let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions.push(main);
         builder.draft.licenses.push(License { name: "lic".into(), total: 2, used: 2 });
-        builder.draft.jobs = jobs.into();
+        builder.draft.jobs = shared(jobs);
         builder.build(1, 1).unwrap()
     }
 

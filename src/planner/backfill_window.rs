@@ -52,8 +52,7 @@ pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
         let name = format!("nodes that job {} does not wait for", gang.label);
         let set = others(inputs.snapshot, &soonest.nodes, name);
         let left_s = soonest.at_s - now_s(inputs);
-        let queue = inputs.snapshot.queue.iter().skip(place + 1);
-        let behind = queue.filter_map(|&at| inputs.snapshot.jobs.get(at as usize));
+        let behind = inputs.snapshot.queued().skip(place + 1);
         let outlasts =
             |job: &&Job| waits(job) && runtime_s(inputs.outlook, job).is_none_or(|s| s > left_s);
         let chosen = behind.take(inputs.jobs_max).filter(outlasts);
@@ -76,8 +75,7 @@ fn first_gang<'a>(inputs: &Inputs<'a>) -> Option<(usize, &'a Job, Soonest)> {
         return None;
     }
     let now_s = now_s(inputs);
-    let queue = inputs.snapshot.queue.iter().enumerate().take(LOOKED_AT);
-    let jobs = queue.filter_map(|(at, &job)| Some((at, inputs.snapshot.jobs.get(job as usize)?)));
+    let jobs = inputs.snapshot.queued().enumerate().take(LOOKED_AT);
     let gangs = jobs.filter(|(_, job)| waits(job) && nodes_needed(&job.shape, inputs.usages) > 1);
     let mut soon = gangs.filter_map(|(at, job)| {
         let soonest = inputs.outlook.soonest(inputs.snapshot, inputs.usages, job, now_s)?;
@@ -153,7 +151,7 @@ mod tests {
 
     use super::*;
     use phalanx_core::shape::Shape;
-    use phalanx_core::snapshot::{Builder, Node, Partition};
+    use phalanx_core::snapshot::{Builder, Node, Partition, shared};
 
     fn job(id: u32, nodes: u32, priority: u32, limit_min: u32) -> Job {
         let shape = Shape {
@@ -198,7 +196,7 @@ mod tests {
             ..job(id, 1, 1, 60)
         };
         let running = [run(1, "b"), run(2, "c")];
-        builder.draft.jobs = Arc::new(pending.into_iter().chain(running).collect());
+        builder.draft.jobs = shared(pending.into_iter().chain(running));
         builder.build(1, 1).unwrap()
     }
 

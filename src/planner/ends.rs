@@ -56,10 +56,10 @@ impl Outlook {
             let end_s = expected_end_s(job, expected(job)?, now_s)?;
             Some(End { end_s, job: held(snapshot, job)? })
         };
-        let running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
+        let running = snapshot.all_jobs().filter(|job| job.state == JobState::Running);
         let mut ends: Vec<End> = running.filter_map(end).collect();
         ends.sort_by_key(|end| (end.end_s, end.job.id));
-        let queue = snapshot.queue.iter().filter_map(|&at| snapshot.jobs.get(at as usize));
+        let queue = snapshot.queued();
         let runtimes_s = queue.take(jobs_max).filter_map(|job| Some((job.id, expected(job)?)));
         Self { ends, runtimes_s: runtimes_s.collect() }
     }

@@ -94,8 +94,7 @@ pub fn plan(
     }
     let mut plan = Plan { epoch: snapshot.epoch, ..Plan::default() };
     let mut checks = Vec::new();
-    for &index in &snapshot.queue {
-        let Some(job) = snapshot.jobs.get(index as usize) else { continue };
+    for job in snapshot.queued() {
         if plan.jobs.len() >= inputs.jobs_max || expired() {
             plan.not_planned += 1;
             continue;
@@ -220,7 +219,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use phalanx_core::shape::{Shape, Sharing};
-    use phalanx_core::snapshot::{Builder, JobState, Node, Partition};
+    use phalanx_core::snapshot::{Builder, JobState, Node, Partition, shared};
 
     /// Goal: nothing is planned on a node that a job of the plan has to itself. Method: a job with
     /// `--exclusive` that asks for one CPU of eight, and two that would share.
@@ -254,9 +253,8 @@ mod tests {
             },
             ..Job::default()
         };
-        builder.draft.jobs =
-            vec![job(1, Sharing::Whole), job(2, Sharing::default()), job(3, Sharing::default())]
-                .into();
+        let sharings = [Sharing::Whole, Sharing::default(), Sharing::default()];
+        builder.draft.jobs = shared((1..).zip(sharings).map(|(id, sharing)| job(id, sharing)));
         let snapshot = builder.build(1, 1).unwrap();
         let inputs = Inputs {
             usages: NodeUsage::of_snapshot(&snapshot),

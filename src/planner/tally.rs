@@ -71,17 +71,16 @@ impl Tally {
     pub fn new(snapshot: &Snapshot, usages: Vec<NodeUsage>, now_s: i64, whole: &Demand) -> Self {
         let mut tally = Self {
             names: dimension_names(&snapshot.gres_kinds, &[]),
-            newest: snapshot.jobs.iter().map(|job| job.id).max().unwrap_or(0),
+            newest: snapshot.all_jobs().map(|job| job.id).max().unwrap_or(0),
             snapshot_s: snapshot.time_ms / 1000,
             usages,
             ..Self::default()
         };
         let mut known: HashMap<Key<'_>, usize, RandomState> = HashMap::default();
-        for &index in &snapshot.queue {
-            let job = snapshot.jobs.get(index as usize).filter(|job| is_for_nodes(job));
-            let Some(job) = job.filter(|job| short_licences(snapshot, job).next().is_none()) else {
+        for job in snapshot.queued().filter(|job| is_for_nodes(job)) {
+            if short_licences(snapshot, job).next().is_some() {
                 continue;
-            };
+            }
             let key = Key::of(snapshot, job, now_s);
             let at = match known.get(&key) {
                 Some(&at) => at,

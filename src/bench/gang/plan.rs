@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::quality::deadline;
 use phalanx_core::shape::Shape;
-use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot};
+use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot, shared};
 use phalanx_methods::gang::Mode;
 use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, ClassKey};
 use phalanx_planner::gang::{Belief, Beliefs, Bred, Inputs, Settings, plan};
@@ -67,7 +67,7 @@ pub fn snapshot(nodes: u32, gangs: u32) -> Result<Snapshot, Fail> {
         let name = Arc::from(format!("p{part}"));
         builder.draft.partitions.push(Partition { name, nodes, up: true, ..Partition::default() });
     }
-    builder.draft.jobs = Arc::new((0..gangs).map(job).collect());
+    builder.draft.jobs = shared((0..gangs).map(job));
     Ok(builder.build(1, 1)?)
 }
 

@@ -264,8 +264,8 @@ pub struct Snapshot {
     pub gres_kinds: Vec<Arc<str>>,
     /// GRES types (`gpu:a100`) in name order; shapes refer to them by index.
     pub gres_types: Vec<Arc<str>>,
-    /// Jobs, shared with the snapshots between which no job changed.
-    pub jobs: Arc<Vec<Job>>,
+    /// Jobs, shared with the snapshots between which they did not change, one by one and together.
+    pub jobs: Arc<Vec<Arc<Job>>>,
     /// Pending jobs that are not held, by priority, then submission, then id.
     pub queue: Vec<u32>,
     #[serde(skip)]
@@ -305,14 +305,24 @@ impl Snapshot {
 
     /// Returns the job with this id.
     pub fn job(&self, id: u32) -> Option<&Job> {
-        self.jobs.get(*self.job_index.get(&id)? as usize)
+        self.jobs.get(*self.job_index.get(&id)? as usize).map(|job| &**job)
+    }
+
+    /// Iterates over all jobs.
+    pub fn all_jobs(&self) -> impl Iterator<Item = &Job> + Clone {
+        self.jobs.iter().map(|job| &**job)
+    }
+
+    /// Iterates over the pending jobs that are not held, first to last.
+    pub fn queued(&self) -> impl Iterator<Item = &Job> + Clone {
+        self.queue.iter().filter_map(|&at| self.jobs.get(at as usize)).map(|job| &**job)
     }
 
     /// A job by array and task, or the record that still holds that task.
     pub fn array_task(&self, array_job_id: u32, task: u32) -> Option<&Job> {
         let same = |j: &&Job| j.array_job_id == Some(array_job_id);
-        let exact = self.jobs.iter().filter(same).find(|j| j.array_task_id == Some(task));
-        exact.or_else(|| self.jobs.iter().filter(same).find(|j| j.array_task_id.is_none()))
+        let exact = self.all_jobs().filter(same).find(|j| j.array_task_id == Some(task));
+        exact.or_else(|| self.all_jobs().filter(same).find(|j| j.array_task_id.is_none()))
     }
 
     /// A partition by name.
@@ -321,11 +331,10 @@ impl Snapshot {
     }
 
     /// Replaces all waiting jobs, in queue order.
-    pub fn set_queue(&mut self, jobs: Vec<Job>) {
-        let indexes = (0u32..).zip(&jobs);
-        self.job_index = indexes.map(|(index, job)| (job.id, index)).collect();
-        self.queue = (0u32..).zip(&jobs).map(|(index, _)| index).collect();
-        self.jobs = Arc::new(jobs);
+    pub fn set_queue(&mut self, jobs: impl IntoIterator<Item = Job>) {
+        self.jobs = shared(jobs);
+        let indexes = (0u32..).zip(&*self.jobs);
+        (self.job_index, self.queue) = indexes.map(|(index, job)| ((job.id, index), index)).unzip();
     }
 
     /// Id of a GRES kind.
@@ -337,6 +346,11 @@ impl Snapshot {
     pub fn gres_type(&self, kind: &str, gres_type: &str) -> Option<GresTypeIdx> {
         position(&self.gres_types, &format!("{kind}:{gres_type}")).map(GresTypeIdx::new)
     }
+}
+
+/// The jobs of a snapshot.
+pub fn shared(jobs: impl IntoIterator<Item = Job>) -> Arc<Vec<Arc<Job>>> {
+    Arc::new(jobs.into_iter().map(Arc::new).collect())
 }
 
 fn position(sorted: &[Arc<str>], name: &str) -> Option<usize> {
@@ -460,9 +474,9 @@ impl Builder {
     }
 }
 
-fn queue_of(jobs: &[Job]) -> Vec<u32> {
-    let waiting = |(_, j): &(u32, &Job)| j.state == JobState::Pending && j.priority > 0;
-    let mut queue: Vec<(u32, &Job)> = (0u32..).zip(jobs).filter(waiting).collect();
+fn queue_of(jobs: &[Arc<Job>]) -> Vec<u32> {
+    let waiting = |(_, j): &(u32, &Arc<Job>)| j.state == JobState::Pending && j.priority > 0;
+    let mut queue: Vec<(u32, &Arc<Job>)> = (0u32..).zip(jobs).filter(waiting).collect();
     queue.sort_by_key(|(_, j)| (std::cmp::Reverse(j.priority), j.submit_s, j.id));
     queue.into_iter().map(|(index, _)| index).collect()
 }
@@ -490,9 +504,9 @@ mod tests {
         let mut builder = Builder::default();
         builder.nodes(vec![node("a"), node("b")]).unwrap();
         let job = |id, priority, submit_s| Job { id, priority, submit_s, ..Job::default() };
-        builder.draft.jobs = vec![job(1, 5, 10), job(2, 9, 50), job(3, 0, 1), job(4, 9, 40)].into();
+        builder.draft.jobs = shared([job(1, 5, 10), job(2, 9, 50), job(3, 0, 1), job(4, 9, 40)]);
         let snapshot = builder.build(1, 2).unwrap();
-        let ids: Vec<u32> = snapshot.queue.iter().map(|&i| snapshot.jobs[i as usize].id).collect();
+        let ids: Vec<u32> = snapshot.queued().map(|job| job.id).collect();
         assert_eq!(ids, [4, 2, 1]);
         assert_eq!(snapshot.job(3).unwrap().priority, 0);
         assert_eq!(snapshot.gres_type("gpu", "a100"), Some(0.into()));
@@ -537,8 +551,8 @@ mod tests {
         assert_eq!(twice.to_string(), "node a appears twice");
         let mut builder = Builder::default();
         builder.nodes(vec![node("a")]).unwrap();
-        builder.draft.jobs =
-            vec![Job { id: 7, ..Job::default() }, Job { id: 7, ..Job::default() }].into();
+        let twice = [Job { id: 7, ..Job::default() }, Job { id: 7, ..Job::default() }];
+        builder.draft.jobs = shared(twice);
         assert_eq!(builder.build(1, 1).unwrap_err().to_string(), "job 7 appears twice");
     }
 }

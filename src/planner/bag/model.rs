@@ -223,8 +223,8 @@ impl<'a> Model<'a> {
         let snapshot = inputs.snapshot;
         let mut arrays: Vec<Array<'a>> = Vec::new();
         let mut index: HashMap<u32, usize> = HashMap::new();
-        let queue = snapshot.queue.iter().filter_map(|&at| snapshot.jobs.get(at as usize));
-        let running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
+        let queue = snapshot.queued();
+        let running = snapshot.all_jobs().filter(|job| job.state == JobState::Running);
         for job in queue.chain(running) {
             let Some(array) = job.array_job_id.filter(|_| is_one_node(job)) else { continue };
             if job.state == JobState::Pending && !waits_for_nodes(job) {
@@ -618,7 +618,7 @@ fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>], own: &HashSet<u32>) -
     let snapshot = inputs.snapshot;
     let mut foreign = vec![0; snapshot.nodes.len()];
     let holds = |job: &&Job| matches!(job.state, JobState::Running | JobState::Suspended);
-    for job in snapshot.jobs.iter().filter(holds).filter(|job| !own.contains(&job.id)) {
+    for job in snapshot.all_jobs().filter(holds).filter(|job| !own.contains(&job.id)) {
         let names = hostlist::nodes(&job.nodes);
         for node in names.iter().filter_map(|name| snapshot.node(name)) {
             foreign[node.at()] = snapshot.nodes[node.at()].cpus_used;

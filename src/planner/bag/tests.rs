@@ -9,7 +9,7 @@ use crate::ends::{End, Outlook};
 use crate::preference::{JobKey, Note};
 use crate::usage::NodeUsage;
 use phalanx_core::shape::Shape;
-use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot};
+use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot, shared};
 
 /// Seconds by account and node class (the first feature); watts of a full node.
 struct Known {
@@ -99,7 +99,7 @@ fn snapshot(cpus: u64, used: [u64; 2], jobs: Vec<Job>) -> Snapshot {
     let nodes = builder.node_set(["f1", "g1"].into_iter());
     let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
     builder.draft.partitions.push(main);
-    builder.draft.jobs = jobs.into();
+    builder.draft.jobs = shared(jobs);
     builder.build(1, 1).unwrap()
 }
 
@@ -300,7 +300,7 @@ fn without_a_price_time_decides_and_nobody_waits() {
     assert!(!report.bags[0].loss);
     // As quick on both: where it takes less.
     let equal = Known { seconds: vec![("a", "fast", 10.0), ("a", "frugal", 10.0)], ..known() };
-    let one = Job { task_count: 1, ..snapshot.jobs[0].clone() };
+    let one = Job { task_count: 1, ..snapshot.all_jobs().next().unwrap().clone() };
     let mut alone = snapshot.clone();
     alone.set_queue(vec![one]);
     assert_eq!(quotas(&planned(&alone, &equal, &settings(Mode::Best))), of(0, 1));

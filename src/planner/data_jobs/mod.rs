@@ -156,7 +156,7 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
     let snapshot = inputs.snapshot;
     let mut busy: Vec<Vec<f64>> = vec![Vec::new(); snapshot.nodes.len()];
     let running = |job: &&Job| matches!(job.state, JobState::Running);
-    for job in snapshot.jobs.iter().filter(running) {
+    for job in snapshot.all_jobs().filter(running) {
         let Ok(names) = hostlist::expand(&job.nodes, snapshot.nodes.len()) else { continue };
         let cpus = f64::from(job.shape.min_cpus.max(1));
         let left_ms = 1000.0 * (inputs.remaining_s)(job).max(1.0);
@@ -381,7 +381,7 @@ pub fn node_numbers(snapshot: &Snapshot) -> HashMap<Arc<str>, NodeIdx> {
 mod tests {
     use super::*;
     use phalanx_core::shape::Shape;
-    use phalanx_core::snapshot::{Builder, Node, Partition};
+    use phalanx_core::snapshot::{Builder, Node, Partition, shared};
 
     fn job(id: u32, nodes: u32, most: u32, cpus: u32) -> Job {
         let shape = Shape {
@@ -413,7 +413,7 @@ mod tests {
         let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions.push(main);
         let running = Job { state: JobState::Running, nodes: "n0".into(), ..job(99, 1, 1, 4) };
-        builder.draft.jobs = Arc::new(jobs.into_iter().chain([running]).collect());
+        builder.draft.jobs = shared(jobs.into_iter().chain([running]));
         builder.build(1, 1).unwrap()
     }
 
@@ -448,7 +448,7 @@ mod tests {
             required,
             note: DataNote::default(),
         };
-        let pending = snapshot.jobs.iter().filter(|job| can_be_planned(job));
+        let pending = snapshot.all_jobs().filter(|job| can_be_planned(job));
         plan(&inputs, pending.map(data).collect())
     }
 

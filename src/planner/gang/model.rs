@@ -126,11 +126,10 @@ impl<'a> Model<'a> {
         model.reserved = Reserved::new(inputs, &model.class_of, model.classes.len());
         let het = components(inputs.snapshot);
         let mut finder = Finder::default();
-        for &index in &inputs.snapshot.queue {
+        for job in inputs.snapshot.queued() {
             if model.gangs.len() >= inputs.settings.jobs_max {
                 break;
             }
-            let Some(job) = inputs.snapshot.jobs.get(index as usize) else { continue };
             model.priority_max = model.priority_max.max(f64::from(job.priority));
             let parts = match leader_of(job) {
                 None => vec![job],
@@ -238,7 +237,7 @@ impl<'a> Model<'a> {
         let types: HashMap<&str, usize> =
             self.types.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
         let running = |j: &&Job| j.state == JobState::Running;
-        for job in inputs.snapshot.jobs.iter().filter(running) {
+        for job in inputs.snapshot.all_jobs().filter(running) {
             let name = inputs.beliefs.job_type(job, None);
             let Some(&at) = types.get(name.as_str()) else { continue };
             let Some(node) = first_node(inputs.snapshot, &job.nodes) else { continue };
@@ -468,7 +467,7 @@ pub(super) fn leader_of(job: &Job) -> Option<(u32, u32)> {
 
 fn components(snapshot: &Snapshot) -> BTreeMap<u32, Vec<&Job>> {
     let mut all: BTreeMap<u32, Vec<(u32, &Job)>> = BTreeMap::new();
-    for job in snapshot.jobs.iter() {
+    for job in snapshot.all_jobs() {
         if let Some((leader, offset)) = leader_of(job) {
             all.entry(leader).or_default().push((offset, job));
         }

@@ -31,7 +31,7 @@ pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<P
     let by = inputs.beliefs.job_class_rule();
     let (mut finder, mut names) = (Finder::default(), Vec::new());
     let mut types: BTreeMap<JobKey, (BTreeSet<Sizes>, BTreeSet<Vec<Gres>>)> = BTreeMap::new();
-    for job in inputs.snapshot.jobs.iter() {
+    for job in inputs.snapshot.all_jobs() {
         if job.shape.left_to_slurm.is_none() && types.len() < JOB_CLASSES_MAX {
             let key = JobKey::Class(by.key(JobOrigin::of(job), &asked(job)));
             let (sizes, gres) = types.entry(key).or_default();

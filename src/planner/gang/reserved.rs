@@ -141,7 +141,7 @@ struct Requests<'a> {
 impl<'a> Requests<'a> {
     fn new(inputs: &'a Inputs<'a>) -> Self {
         let of = |wanted: fn(&Job) -> bool| {
-            let jobs = inputs.snapshot.jobs.iter().filter(|job| wanted(job));
+            let jobs = inputs.snapshot.all_jobs().filter(|job| wanted(job));
             jobs.flat_map(|job| &job.shape.gres).map(|want| (want.kind, want.gres_type)).collect()
         };
         Self {

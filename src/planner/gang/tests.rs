@@ -8,7 +8,7 @@ use crate::preference::{GangNote, JobClassRule, JobKey, JobOrigin, Note, Prefere
 use crate::usage::NodeUsage;
 use phalanx_core::NodeSet;
 use phalanx_core::shape::{LeftToSlurm, Shape};
-use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot};
+use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot, shared};
 use phalanx_methods::learn::{ClassKey, Growth};
 
 /// Speeds by job name (set to the account in these tests) and node class (the first feature).
@@ -93,7 +93,7 @@ fn snapshot(jobs: Vec<Job>) -> Snapshot {
     let nodes = builder.node_set(names.into_iter());
     let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
     builder.draft.partitions.push(main);
-    builder.draft.jobs = jobs.into();
+    builder.draft.jobs = shared(jobs);
     builder.build(1, 1).unwrap()
 }
 
@@ -341,7 +341,7 @@ fn snapshot_with_gpus(jobs: Vec<Job>) -> Snapshot {
     let nodes = builder.node_set(names.iter().map(String::as_str));
     let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
     builder.draft.partitions.push(main);
-    builder.draft.jobs = jobs.into();
+    builder.draft.jobs = shared(jobs);
     builder.build(1, 1).unwrap()
 }
 

@@ -93,10 +93,10 @@ impl Guard {
             *self = Self { layout: layout.cloned().collect(), ..Self::remembering(longest_s) };
         }
         let is_asking = |job: &&Job| has_started(job) || competes(job);
-        let scarcity = Scarcity::of(snapshot, snapshot.jobs.iter().filter(is_asking));
+        let scarcity = Scarcity::of(snapshot, snapshot.all_jobs().filter(is_asking));
         let seen = Seen { now_s, rule, snapshot, scarcity, expected_s };
         self.adapt(&seen);
-        snapshot.jobs.iter().filter(|job| has_started(job)).for_each(|job| self.run(&seen, job));
+        snapshot.all_jobs().filter(|job| has_started(job)).for_each(|job| self.run(&seen, job));
         for waiting in waiting {
             let job = snapshot.job(waiting.job_id).filter(|job| job.state == JobState::Pending);
             job.into_iter().for_each(|job| self.wait(&seen, job, waiting));
@@ -138,7 +138,7 @@ impl Guard {
             }
         }
         let mut held: BTreeMap<u32, u64> = BTreeMap::new();
-        for job in seen.snapshot.jobs.iter().filter(|job| has_started(job)) {
+        for job in seen.snapshot.all_jobs().filter(|job| has_started(job)) {
             let number = scarcity.pool_of(job);
             if let Some(pool) = self.pools.get(&number) {
                 *held.entry(number).or_default() += scarcity.size(job, pool.dimension);
@@ -273,7 +273,7 @@ fn has_started(job: &Job) -> bool {
 mod tests {
     use phalanx_core::GresIdx;
     use phalanx_core::shape::{GresWant, Shape};
-    use phalanx_core::snapshot::{Builder, Node, NodeGres, Partition};
+    use phalanx_core::snapshot::{Builder, Node, NodeGres, Partition, shared};
 
     use super::*;
 
@@ -293,7 +293,7 @@ mod tests {
         builder.nodes(vec![node("a"), node("b")]).unwrap();
         let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
         builder.draft.partitions = vec![main];
-        builder.draft.jobs = jobs.into();
+        builder.draft.jobs = shared(jobs);
         builder.build(1, 1).unwrap()
     }
 

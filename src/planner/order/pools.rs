@@ -17,7 +17,7 @@ pub struct Pools<'a> {
 impl<'a> Pools<'a> {
     /// Groups the partitions of a snapshot by shared nodes and by its waiting jobs.
     pub fn of(snapshot: &'a Snapshot) -> Self {
-        let several = snapshot.jobs.iter().filter(|j| j.partitions.contains(','));
+        let several = snapshot.all_jobs().filter(|j| j.partitions.contains(','));
         Self::joined(snapshot, several.filter(|j| j.state == JobState::Pending))
     }
 

@@ -151,7 +151,7 @@ impl Preferences {
 
     /// Notes that plans know all jobs of a snapshot.
     pub fn saw(&mut self, snapshot: &Snapshot) {
-        self.newest = snapshot.jobs.iter().map(|job| job.id).max().or(Some(0));
+        self.newest = snapshot.all_jobs().map(|job| job.id).max().or(Some(0));
     }
 
     /// Whether the question is of an array that no plan has seen yet.

@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Held, Table};
 use crate::place::{Placer, Tuning};
 use crate::preference::JobKey;
 use phalanx_core::shape::GresWant;
-use phalanx_core::snapshot::{Builder, Node, NodeGres, Partition};
+use phalanx_core::snapshot::{Builder, Node, NodeGres, Partition, shared};
 
 const NODES: u32 = 12;
 
@@ -44,7 +44,7 @@ fn snapshot(numbers: &mut Numbers, running: u32) -> Snapshot {
         builder.draft.partitions.push(part);
     }
     let first = 100 + running;
-    builder.draft.jobs = Arc::new((first..first + 30).map(|id| job(id, numbers)).collect());
+    builder.draft.jobs = shared((first..first + 30).map(|id| job(id, numbers)));
     builder.build(1, 5000).unwrap()
 }
 
@@ -106,7 +106,7 @@ fn counts_follow_nodes_and_starts() {
         let whole = attribution::count(&snapshot, &copy, 0, 100);
         let before = whole.lacks.clone();
         follower.set(Some(Tally::new(&snapshot, copy, 0, &whole)));
-        let mut waiting = snapshot.jobs.to_vec();
+        let mut waiting = snapshot.all_jobs().cloned().collect::<Vec<Job>>();
         for round in 0..40 {
             if numbers.below(2) == 0 {
                 let id = 1 + numbers.below(8);

@@ -72,6 +72,7 @@ use crate::sync::Newest;
 use phalanx_config::{Config, PublicRead, logging};
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 use phalanx_ffi::clock::now_ms;
+use phalanx_ffi::memory;
 use phalanx_messages::gate::DOOR_SOCKET;
 use phalanx_mirror::LinkEvent;
 
@@ -89,6 +90,7 @@ const LAST_RECORDS_MAX: Duration = Duration::from_secs(2);
 /// # Errors
 /// Whatever keeps it from starting: configuration, sockets, threads, libslurm.
 pub fn run(path: &Path) -> Result<()> {
+    memory::free_large();
     let config = Config::load(path)?;
     logging::start(&config.log);
     for warning in config.warnings() {

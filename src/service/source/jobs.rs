@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The jobs of slurmctld's answers as snapshots have them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nix::unistd::{Uid, User};
@@ -25,7 +25,7 @@ const MINUTES_UNLIMITED: u32 = u32::MAX;
 /// Jobs of the last answer.
 #[derive(Debug)]
 pub(super) struct BuiltJobs {
-    pub jobs: Arc<Vec<Job>>,
+    pub jobs: Arc<Vec<Arc<Job>>>,
     /// Version of the answer.
     pub updated: UpdateTime,
     /// Time up to which the suspension of jobs is counted, unix seconds.
@@ -42,36 +42,46 @@ pub(super) struct Numbering {
 }
 
 impl BuiltJobs {
-    /// Builds the jobs of an answer; `users` are names that slurmctld did not send.
+    /// Builds the jobs of an answer, of which those that are as `before` are shared; `users` are
+    /// names that slurmctld did not send.
     pub fn new(
         answer: &Jobs,
+        before: Option<&Self>,
         builder: &mut Builder,
         by: Numbering,
         users: &mut BTreeMap<u32, Arc<str>>,
         now_s: i64,
     ) -> Self {
+        let before = before.into_iter().flat_map(|before| before.jobs.iter());
+        let before: HashMap<u32, &Arc<Job>> = before.map(|job| (job.id, job)).collect();
         let jobs = answer.iter().map(|row| {
             let mut job = job(builder, &row, by.select_param, now_s);
             if job.user.is_empty() {
                 job.user = user_name(users, job.user_id);
             }
-            job
+            known_or_new(before.get(&job.id).copied(), job)
         });
         Self { jobs: Arc::new(jobs.collect()), updated: answer.updated(), time_s: now_s, by }
     }
 
     /// The jobs, their suspensions counted up to this time.
-    pub fn at(&mut self, now_s: i64) -> Arc<Vec<Job>> {
+    pub fn at(&mut self, now_s: i64) -> Arc<Vec<Arc<Job>>> {
         let passed_s = now_s.saturating_sub(self.time_s);
         self.time_s = now_s;
         if self.jobs.iter().any(|job| job.state == JobState::Suspended) {
             let jobs = Arc::make_mut(&mut self.jobs).iter_mut();
             for job in jobs.filter(|job| job.state == JobState::Suspended) {
+                let job = Arc::make_mut(job);
                 job.suspended_s = job.suspended_s.saturating_add(passed_s);
             }
         }
         Arc::clone(&self.jobs)
     }
+}
+
+/// The job as it was before, if it did not change.
+fn known_or_new(before: Option<&Arc<Job>>, job: Job) -> Arc<Job> {
+    before.filter(|before| ***before == job).cloned().unwrap_or_else(|| Arc::new(job))
 }
 
 /// The name of a user that slurmctld did not send, asked for once; empty if the system has none.
@@ -244,6 +254,8 @@ fn gres_wants(builder: &Builder, row: &JobRow<'_>) -> (Vec<GresWant>, bool) {
     add(row.tres_per_job(), |want, n| want.per_job = n);
     add(row.tres_per_task(), |want, n| want.per_task = n);
     add(row.tres_per_socket(), |want, n| want.per_socket = n);
+    // Many jobs keep theirs for long, most of them one.
+    wants.shrink_to_fit();
     (wants, unknown)
 }
 
@@ -278,7 +290,7 @@ fn add_wants(
 
 #[cfg(test)]
 mod tests {
-    use phalanx_core::snapshot::{Node, NodeGres};
+    use phalanx_core::snapshot::{Node, NodeGres, shared};
 
     use super::*;
 
@@ -287,14 +299,25 @@ mod tests {
     fn unchanged_jobs_are_shared_and_suspensions_counted() {
         let job = |state, suspended_s| Job { state, suspended_s, ..Job::default() };
         let by = Numbering { gres_kinds: vec![], gres_types: vec![], select_param: 0 };
-        let jobs = Arc::new(vec![job(JobState::Running, 7), job(JobState::Pending, 0)]);
+        let jobs = shared([job(JobState::Running, 7), job(JobState::Pending, 0)]);
         let updated = UpdateTime::NEVER;
         let mut built = BuiltJobs { jobs, updated, time_s: 100, by };
         assert!(Arc::ptr_eq(&built.at(160), &built.jobs));
-        built.jobs = Arc::new(vec![job(JobState::Running, 7), job(JobState::Suspended, 9)]);
+        built.jobs = shared([job(JobState::Running, 7), job(JobState::Suspended, 9)]);
         let seen = [built.at(170), built.at(200)];
+        assert!(Arc::ptr_eq(&seen[0][0], &seen[1][0]), "one that runs on is not copied");
         let counted = seen.map(|jobs| jobs.iter().map(|job| job.suspended_s).collect::<Vec<_>>());
         assert_eq!(counted, [vec![7, 19], vec![7, 49]]);
+    }
+
+    /// Goal: of two answers the jobs that are alike are kept once.
+    #[test]
+    fn a_job_that_did_not_change_is_shared() {
+        let job = |id, priority| Job { id, priority, ..Job::default() };
+        let before = Arc::new(job(1, 5));
+        assert!(Arc::ptr_eq(&known_or_new(Some(&before), job(1, 5)), &before));
+        assert_eq!(known_or_new(Some(&before), job(1, 6)).priority, 6);
+        assert_eq!(known_or_new(None, job(2, 5)).id, 2);
     }
 
     #[test]

@@ -37,7 +37,7 @@ const NODES_PAUSE_MAX: Duration = Duration::from_secs(10);
 const JOBS_SHARE: u32 = 100;
 const JOBS_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Most jobs that are read without a pause: so few are packed in some milliseconds.
-const JOBS_FEW: usize = 2000;
+pub(crate) const JOBS_FEW: usize = 2000;
 
 /// Reason why there is no new snapshot.
 #[derive(Debug, Error)]
@@ -308,7 +308,11 @@ impl Source {
     }
 
     /// The jobs as this snapshot numbers GRES: the last ones again where nothing changed.
-    fn jobs(&mut self, builder: &mut Builder, now_s: i64) -> Result<Arc<Vec<Job>>, SourceError> {
+    fn jobs(
+        &mut self,
+        builder: &mut Builder,
+        now_s: i64,
+    ) -> Result<Arc<Vec<Arc<Job>>>, SourceError> {
         let by = Numbering {
             gres_kinds: builder.draft.gres_kinds.clone(),
             gres_types: builder.draft.gres_types.clone(),
@@ -319,7 +323,9 @@ impl Source {
             self.read_jobs()?;
         }
         if let Some(answer) = self.unbuilt.take() {
-            self.jobs = Some(BuiltJobs::new(&answer, builder, by, &mut self.users, now_s));
+            let before = self.jobs.take();
+            let users = &mut self.users;
+            self.jobs = Some(BuiltJobs::new(&answer, before.as_ref(), builder, by, users, now_s));
             let is_few = answer.len() <= JOBS_FEW;
             drop(answer);
             if !is_few {

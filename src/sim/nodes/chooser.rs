@@ -373,7 +373,7 @@ impl<'a> Chooser<'a> {
             let reason: Arc<str> = "Resources".into();
             let of =
                 |(id, job): &(u32, &Job)| Job { id: *id, reason: reason.clone(), ..(*job).clone() };
-            daemon.view.set_queue(waiting.iter().map(of).collect());
+            daemon.view.set_queue(waiting.iter().map(of));
         }
         let mut alike: BTreeMap<_, (&Job, u64)> = BTreeMap::new();
         for (id, job) in waiting {

@@ -84,15 +84,15 @@ impl<'a> Learned<'a> {
         let running = cluster.jobs().values().filter_map(|running| {
             let names = running.held.iter().filter_map(|h| view.nodes.get(h.node.at()));
             let names: Vec<&str> = names.map(|node| &*node.name).collect();
-            Some(Job {
+            Some(Arc::new(Job {
                 id: running.id,
                 state: JobState::Running,
                 start_s: nearest_i64(running.start_s),
                 nodes: hostlist::compress(&names).into(),
                 ..self.job(running.id)?.job.clone()
-            })
+            }))
         });
-        let running: Vec<Job> = running.collect();
+        let running: Vec<Arc<Job>> = running.collect();
         Arc::make_mut(&mut view.jobs).extend(running);
         for (node, room) in view.nodes.iter_mut().zip(cluster.usages()) {
             node.cpus_used = room.cpus.used;
@@ -108,7 +108,7 @@ impl<'a> Learned<'a> {
             bag::plan(&inputs, &mut unheld)
         });
         let data = data.map(|(rule, inputs)| {
-            let jobs = snapshot.jobs.iter().take(waiting);
+            let jobs = snapshot.all_jobs().take(waiting);
             let jobs = jobs.filter_map(|job| self.data_job(job)).take(DATA_JOBS_MAX);
             let inputs = data_jobs::Inputs {
                 snapshot,

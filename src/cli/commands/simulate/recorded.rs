@@ -50,7 +50,8 @@ fn take(found: &mut Period, op: Op, table: &mut Option<TableOp>, at_ms: u64) {
     match op {
         Op::Picture(mut picture) => {
             picture.reindex();
-            see(found, Arc::unwrap_or_clone(std::mem::take(&mut picture.jobs)));
+            let jobs = Arc::unwrap_or_clone(std::mem::take(&mut picture.jobs));
+            see(found, jobs.into_iter().map(Arc::unwrap_or_clone));
             if found.first.nodes.is_empty() {
                 found.begin_s = seconds_of(at_ms);
                 found.first = *picture;
@@ -76,7 +77,7 @@ fn take(found: &mut Period, op: Op, table: &mut Option<TableOp>, at_ms: u64) {
     }
 }
 
-fn see(found: &mut Period, jobs: Vec<Job>) {
+fn see(found: &mut Period, jobs: impl IntoIterator<Item = Job>) {
     for mut job in jobs {
         if let Some(known) = found.jobs.get(&job.id) {
             // Slurm forgets some of it at the end.

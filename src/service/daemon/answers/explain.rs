@@ -256,10 +256,7 @@ impl Shared {
             let least_missing = as_f64(wanted.saturating_sub(*free));
             blockers.insert(0, BlockerReport { dimension, nodes_lacking: 0, least_missing });
         }
-        let position = snapshot
-            .queue
-            .iter()
-            .position(|&i| snapshot.jobs.get(i as usize).is_some_and(|j| j.id == job.id));
+        let position = snapshot.queued().position(|queued| queued.id == job.id);
         PendingReport {
             slurm_reason: job.reason.to_string(),
             waits_for: waits_for(snapshot, &usages, job, now_s),
@@ -374,7 +371,7 @@ fn find(snapshot: &Snapshot, key: JobKey) -> Option<&Job> {
         JobKey::Array(id) => snapshot.array_task(id, u32::MAX).or_else(|| snapshot.job(id)),
         JobKey::Component(leader, offset) => {
             let label = format!("{leader}+{offset}");
-            snapshot.jobs.iter().find(|job| *job.label == *label)
+            snapshot.all_jobs().find(|job| *job.label == *label)
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn summary(
     let of_job = |other: &&Job| {
         job.het_job_id.is_some() && other.het_job_id == job.het_job_id && other.id != job.id
     };
-    let others = snapshot.jobs.iter().filter(of_job).filter(|o| o.state == JobState::Pending);
+    let others = snapshot.all_jobs().filter(of_job).filter(|o| o.state == JobState::Pending);
     let looked = others.map(|other| (other, waiting(snapshot, usages, other, now_s)));
     match looked.filter(|_| found.has_room()).find(|(_, why)| !why.has_room()) {
         Some((other, why)) => {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use phalanx_core::reason::WaitsFor;
     use phalanx_core::shape::Shape;
-    use phalanx_core::snapshot::{Builder, Node, Partition};
+    use phalanx_core::snapshot::{Builder, Node, Partition, shared};
     use phalanx_core::{NodeIdx, NodeSet};
     use phalanx_planner::pending::{is_possible, waits_for};
     use phalanx_planner::usage::Level;
@@ -94,13 +94,13 @@ mod tests {
         let nodes = NodeSet::full(2);
         snapshot.partitions =
             vec![Partition { name: "main".into(), up: true, nodes, ..<_>::default() }];
-        snapshot.jobs = Arc::new((0..).zip(cpus).map(part).collect());
+        snapshot.jobs = shared((0..).zip(cpus).map(part));
         let usage = |_: &str| NodeUsage { cpus: Level { total: 8, used: 0 }, ..<_>::default() };
         (snapshot, ["n1", "n2"].map(usage))
     }
 
-    fn jobs(snapshot: &mut Snapshot) -> &mut Vec<Job> {
-        Arc::make_mut(&mut snapshot.jobs)
+    fn jobs(snapshot: &mut Snapshot) -> impl Iterator<Item = &mut Job> {
+        Arc::make_mut(&mut snapshot.jobs).iter_mut().map(Arc::make_mut)
     }
 
     fn why(snapshot: &Snapshot, usages: &[NodeUsage], at: usize) -> String {
@@ -118,7 +118,7 @@ mod tests {
         assert!(other.starts_with("it can not start on the present nodes"), "{other}");
         let possible = |at: usize| is_possible(&snapshot, &usages, &snapshot.jobs[at], now_s());
         assert_eq!([possible(0), possible(1)], [true, false]);
-        jobs(&mut snapshot)[1].het_job_id = Some(99);
+        jobs(&mut snapshot).nth(1).unwrap().het_job_id = Some(99);
         let alone = why(&snapshot, &usages, 0);
         assert_eq!(alone, "it needs 1 node, 2 have room now: Slurm holds it back (Resources)");
     }
@@ -137,7 +137,7 @@ mod tests {
             whole_nodes: true,
         };
         snapshot.reservations = vec![of("late", 0, from_s + 600), of("maint", 1, from_s)];
-        for (job, minutes) in jobs(&mut snapshot).iter_mut().zip([180, 60]) {
+        for (job, minutes) in jobs(&mut snapshot).zip([180, 60]) {
             (job.reason, job.time_limit_min) = ("ReqNodeNotAvail".into(), Some(minutes));
         }
         let class = |snapshot: &Snapshot, at: usize| {
@@ -152,10 +152,10 @@ mod tests {
         assert!(said.starts_with("reservation maint takes nodes") && said.contains(&end), "{said}");
         assert!(said.ends_with("JobId=12 TimeLimit=118") || said.ends_with("=119"), "{said}");
         assert!(why(&snapshot, &usages, 1).starts_with("nodes that it needs are down"));
-        jobs(&mut snapshot)[0].reason = "JobHeldUser".into();
+        jobs(&mut snapshot).next().unwrap().reason = "JobHeldUser".into();
         assert_eq!(class(&snapshot, 0), WaitsFor::Person);
         snapshot.reservations.iter_mut().for_each(|one| one.start_s = 0);
-        jobs(&mut snapshot)[0].reason = "Resources".into();
+        jobs(&mut snapshot).next().unwrap().reason = "Resources".into();
         let said = why(&snapshot, &usages, 0);
         assert!(said.starts_with("reservation maint has nodes that it needs: no start"), "{said}");
     }

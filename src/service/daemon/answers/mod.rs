@@ -184,7 +184,7 @@ impl Backend for Shared {
         let config = serde_json::to_value(&*self.config())
             .map_err(|error| Failure::Unavailable(format!("configuration: {error}")))?;
         let going = |job: &&Job| job.state != JobState::Ended;
-        let expected = snapshot.jobs.iter().filter(going).filter_map(|job| {
+        let expected = snapshot.all_jobs().filter(going).filter_map(|job| {
             let (prediction, _) = self.learned.expected(job)?;
             Some((job.id, prediction.mean_s))
         });

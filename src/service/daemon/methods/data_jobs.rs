@@ -41,7 +41,7 @@ impl PlacementMethod for DataJobs {
         let numbers = node_numbers(round.snapshot);
         let (mut jobs, mut away) = (Vec::new(), Vec::new());
         let waits = |job: &&Job| may_start(job) && !(round.has_begun)(JobKey::Job(job.id));
-        for job in round.snapshot.jobs.iter().filter(waits) {
+        for job in round.snapshot.all_jobs().filter(waits) {
             let Some(data) = round.inputs.job(job.id) else { continue };
             match self.judge(round, job, &data, &numbers) {
                 Judged::Wait => {}
@@ -283,7 +283,7 @@ mod tests {
     use crate::daemon::state::core_speeds::CoreSpeeds;
     use crate::daemon::state::inputs::DataInputs;
     use phalanx_config::Config;
-    use phalanx_core::snapshot::Builder;
+    use phalanx_core::snapshot::{Builder, shared};
     use phalanx_methods::learn::Speeds;
     use phalanx_planner::data_jobs::Capability;
     use phalanx_planner::ends::Outlook;
@@ -303,7 +303,7 @@ mod tests {
         };
         let comment = "hdfs-input=/b".into();
         let array = Job { array_job_id: Some(3), label: "3_[0-3]".into(), comment, ..job(3) };
-        builder.draft.jobs = vec![job(1), job(2), array].into();
+        builder.draft.jobs = shared([job(1), job(2), array]);
         let snapshot = builder.build(1, 1).unwrap();
         let inputs = DataInputs::default();
         inputs.observe(&snapshot, Duration::MAX);

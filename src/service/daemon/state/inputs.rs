@@ -206,7 +206,7 @@ impl DataInputs {
             |comment: &str| ["hdfs-input=", "data-input="].iter().any(|key| comment.contains(key));
         let declares = |job: &&Job| names(&job.comment) || names(&job.admin_comment);
         let mut seen = HashSet::new();
-        for job in snapshot.jobs.iter().filter(declares) {
+        for job in snapshot.all_jobs().filter(declares) {
             seen.insert(job.id);
             let known = state.jobs.get(&job.id);
             let same = |data: &&JobData| data.start_s == job.start_s || job.start_s == 0;
@@ -229,7 +229,7 @@ impl DataInputs {
         state.waiting.retain(|id, _| seen.contains(id));
         let waits =
             |job: &&Job| seen.contains(&job.id) && phalanx_planner::data_jobs::may_start(job);
-        for job in snapshot.jobs.iter().filter(waits) {
+        for job in snapshot.all_jobs().filter(waits) {
             let Some(key) = state.jobs.get(&job.id).and_then(|data| data.key.clone()) else {
                 continue;
             };
@@ -246,7 +246,7 @@ impl DataInputs {
             }
         }
         let running = |job: &&Job| job.state == JobState::Running && seen.contains(&job.id);
-        for job in snapshot.jobs.iter().filter(running) {
+        for job in snapshot.all_jobs().filter(running) {
             if state.jobs.get(&job.id).is_none_or(|data| data.missed.is_some()) {
                 continue;
             }

@@ -28,7 +28,7 @@ impl Starts {
     pub fn saw(&mut self, snapshot: &Snapshot) {
         // One that was cancelled before it began has no nodes, and the end as its start.
         let has_begun = |state| state != JobState::Pending;
-        let jobs = snapshot.jobs.iter().filter(|job| has_begun(job.state) && !job.nodes.is_empty());
+        let jobs = snapshot.all_jobs().filter(|job| has_begun(job.state) && !job.nodes.is_empty());
         let known = self.known.replace(jobs.clone().map(|job| (job.id, job.start_s)).collect());
         let Some(known) = known else { return };
         for job in jobs.filter(|job| known.get(&job.id) != Some(&job.start_s)) {
@@ -49,7 +49,7 @@ impl Starts {
     /// The counts, and the jobs by partition and state.
     pub fn queue(&self, snapshot: Option<&Snapshot>) -> Queue {
         let mut jobs: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
-        for job in snapshot.into_iter().flat_map(|snapshot| snapshot.jobs.iter()) {
+        for job in snapshot.into_iter().flat_map(|snapshot| snapshot.all_jobs()) {
             let state = match job.state {
                 JobState::Pending => "pending",
                 JobState::Suspended => "suspended",
@@ -71,7 +71,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::api::metrics::WAIT_EDGES_S;
-    use phalanx_core::snapshot::Job;
+    use phalanx_core::snapshot::{Job, shared};
     use std::time::Duration;
 
     fn job(id: u32, state: JobState, partitions: &str, start_s: i64) -> Job {
@@ -91,7 +91,7 @@ mod tests {
 
     fn picture(jobs: Vec<Job>) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        snapshot.jobs = jobs.into();
+        snapshot.jobs = shared(jobs);
         snapshot
     }
 

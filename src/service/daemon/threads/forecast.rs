@@ -60,12 +60,12 @@ fn round(
     let began = Instant::now();
     let runs = |job: &&Job| matches!(job.state, JobState::Running | JobState::Suspended);
     let asks = |job: &&Job| runs(job) || competes(job);
-    let scarcity = Scarcity::of(snapshot, snapshot.jobs.iter().filter(asks));
+    let scarcity = Scarcity::of(snapshot, snapshot.all_jobs().filter(asks));
     let scarcest: BTreeMap<u32, usize> = scarcity.scarcest().collect();
     let is_first = known.is_none();
     let known = known.get_or_insert_default();
-    let queue = snapshot.queue.iter().filter_map(|at| snapshot.jobs.get(*at as usize));
-    let going = snapshot.jobs.iter().filter(runs).chain(queue.filter(|job| competes(job)));
+    let queue = snapshot.queued();
+    let going = snapshot.all_jobs().filter(runs).chain(queue.filter(|job| competes(job)));
     let mut pools: BTreeMap<u32, Vec<Ahead>> = BTreeMap::new();
     for job in going {
         let pool = scarcity.pool_of(job);

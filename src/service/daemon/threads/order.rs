@@ -151,7 +151,7 @@ impl Order<'_> {
                 self.all.learned.expected(job).map(|(found, _)| found.mean_s).or(limit_s)?;
             Some(seconds * f64::from(job.shape.min_cpus.max(1)) * watts)
         };
-        let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
+        let jobs = snapshot.all_jobs().filter(|job| is_eligible(job));
         by_price(&prices, hour, jobs.map(|job| (job.id, joules(job))))
     }
 }
@@ -183,7 +183,7 @@ fn learned(
     short_s: u64,
     predict: &dyn Fn(&Job) -> Prediction,
 ) -> Vec<StartRank> {
-    let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
+    let jobs = snapshot.all_jobs().filter(|job| is_eligible(job));
     by_learned_runtime(jobs.map(|job| (job.id, job.submit_s, predict(job))), short_s)
 }
 
@@ -236,10 +236,9 @@ fn waiting(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
-    use phalanx_core::snapshot::Builder;
+    use phalanx_core::snapshot::{Builder, shared};
 
     #[test]
     fn short_jobs_start_by_their_predicted_runtime() {
@@ -253,7 +252,7 @@ mod tests {
         let jobs = [1, 2, 3, 4].map(|id| job(id, "Resources")).into_iter();
         let waiting = [job(5, "Dependency"), Job { priority: 0, ..job(6, "None") }];
         let mut builder = Builder::default();
-        builder.draft.jobs = Arc::new(jobs.chain(waiting).collect());
+        builder.draft.jobs = shared(jobs.chain(waiting));
         let snapshot = builder.build(1, 1).unwrap_or_default();
         let predict = |job: &Job| {
             let seconds = [0.0, 90.0, 30.0, 7200.0, 30.0][job.id as usize % 5];
@@ -268,8 +267,7 @@ mod tests {
     #[test]
     fn slurms_arm_of_a_comparison_keeps_its_order() {
         let mut builder = Builder::default();
-        builder.draft.jobs =
-            vec![Job { id: 7, partitions: "main".into(), ..Job::default() }].into();
+        builder.draft.jobs = shared([Job { id: 7, partitions: "main".into(), ..Job::default() }]);
         let snapshot = builder.build(1, 1).unwrap_or_default();
         let queued = Queued { job_id: 7, ..zerocopy::FromZeros::new_zeroed() };
         let config = Config { mode: Mode::Enforce, ..Config::default() };

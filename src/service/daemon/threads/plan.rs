@@ -12,12 +12,14 @@ use crate::daemon::methods::{self, PLAN_DEADLINE, PLAN_SHARE, PlacementMethod, R
 use crate::daemon::shared::Shared;
 use crate::daemon::state::plans::OfRound;
 use crate::daemon::state::power::frugality;
+use crate::source::slurm::JOBS_FEW;
 use crate::sync::{TICK, sleep_until};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use phalanx_config::{Config, PLAN_JOBS_MAX};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::{millis, now_ms, now_s};
 use phalanx_ffi::locks::lock;
+use phalanx_ffi::memory;
 use phalanx_planner::attribution::{self, Demand};
 use phalanx_planner::plan::{Inputs, Plan, plan};
 use phalanx_planner::preference::{JobKey, MethodPlan};
@@ -104,6 +106,9 @@ fn plan_once(
     let of_round = results(&mut plans);
     let made = plan_queue(shared, snapshot, queue, plans, deadline);
     shared.plans.publish(of_round, snapshot, made, started.elapsed());
+    if snapshot.jobs.len() > JOBS_FEW {
+        memory::give_back();
+    }
 }
 
 /// The queue of one round, on the present nodes.

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use phalanx_config::{BalanceMode, Config, Mode};
 use phalanx_core::shape::Shape;
-use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot, TableNode};
+use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot, TableNode, shared};
 use phalanx_ffi::wire::{self, Message, Reason};
 use phalanx_mirror::{Settings, replay};
 use phalanx_planner::attribution;
@@ -140,7 +140,7 @@ fn queue(daemon: &Daemon, waiting: std::ops::Range<u32>) -> Snapshot {
         shape: shape.clone(),
         ..Job::default()
     };
-    builder.draft.jobs = Arc::new(waiting.map(job).collect());
+    builder.draft.jobs = shared(waiting.map(job));
     builder.build(1, 1000).unwrap()
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::locations::List;
-use phalanx_core::snapshot::{Builder, Node};
+use phalanx_core::snapshot::{Builder, Node, shared};
 
 fn snapshot(state: JobState) -> Snapshot {
     let mut builder = Builder::default();
@@ -18,7 +18,7 @@ fn snapshot(state: JobState) -> Snapshot {
         ..Job::default()
     };
     let comments = ["data-input=a", "x;data-input=b;locality=off", "no input"];
-    builder.draft.jobs = Arc::new((1..).zip(comments).map(job).collect());
+    builder.draft.jobs = shared((1..).zip(comments).map(job));
     builder.build(1, 1).unwrap()
 }
 

@@ -152,7 +152,7 @@ impl Runs {
         let waiting: BTreeSet<(u32, i64)> =
             self.ended.iter().map(|(id, ended)| (*id, ended.live.start_s)).collect();
         let over = |job: &&Job| is_over(job) && !waiting.contains(&(job.id, job.start_s));
-        for job in snapshot.jobs.iter().filter(over) {
+        for job in snapshot.all_jobs().filter(over) {
             runs.extend(self.over(snapshot, job, now_ms, naming));
         }
         self.done.retain(|job_id, _| snapshot.job(*job_id).is_some());

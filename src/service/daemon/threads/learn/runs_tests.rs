@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 use super::*;
-use phalanx_core::snapshot::{Builder, Node};
+use phalanx_core::snapshot::{Builder, Node, shared};
 use phalanx_methods::learn::{CLASS_BY_DEFAULT, NODE_CLASS_BY_DEFAULT};
 
 const NAMING: Naming<'_> =
@@ -30,7 +30,7 @@ fn picture(time_ms: u64, jobs: Vec<Job>) -> Arc<Snapshot> {
     let mut builder = Builder::default();
     let node = |name: &str, cpus| Node { name: name.into(), cpus, ..Node::default() };
     builder.nodes(vec![node("n1", 4), node("n2", 8)]).unwrap();
-    builder.draft.jobs = jobs.into();
+    builder.draft.jobs = shared(jobs);
     Arc::new(builder.build(time_ms, time_ms).unwrap())
 }
 
