@@ -71,9 +71,12 @@ impl Ends {
     ) -> Option<Window> {
         let mut look = Look { sorted: &self.sorted, overlaps: &mut overlaps, steps: 0 };
         let first = look.next(0)?;
-        let start = u64::from(look.end(first)?);
+        let first_s = look.end(first)?;
+        let start = u64::from(first_s);
         let start = start + WINDOW_S - start % WINDOW_S;
-        let (mut width, mut at) = (WINDOW_S, first);
+        // Of equal ends Slurm may have one elsewhere after the first on the candidates.
+        let mut at = self.sorted.partition_point(|(end_s, _)| *end_s < first_s);
+        let mut width = WINDOW_S;
         loop {
             let border = start + width;
             let beyond = self.sorted.partition_point(|(end_s, _)| u64::from(*end_s) <= border);
@@ -184,6 +187,7 @@ mod tests {
         assert_eq!(at(&ends, 1009, &[1]), Some(1009));
         assert_eq!(at(&ends, 1009, &[0]), Some(1009));
         assert_eq!(at(&ends, 1051, &[1]), None);
+        assert_eq!(at(&ends, 1051, &[0]), None);
     }
 
     fn at(ends: &Ends, time: Second, others: &[u32]) -> Option<Second> {
