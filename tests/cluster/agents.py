@@ -487,7 +487,9 @@ def a_thousand_registrations_are_nothing_special(suite):
 def metrics_are_openmetrics(suite):
     """By Prometheus' parser; what rules and dashboard name is there."""
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
-    suite.cluster.submit(wrap="true")   # of waits there is nothing before the first start
+    # Of waits there is nothing before the first start, and that is seen over the link alone.
+    suite.until(lambda: suite.json("/v1/status")["plugin"]["synced"], "the plugin")
+    suite.cluster.submit(wrap="true")
     suite.until(lambda: b"phalanx_wait_seconds_bucket" in suite.get("/metrics")[1], "a wait", 30)
     headers, body = suite.get("/metrics")
     equal(headers["Content-Type"],

@@ -213,13 +213,15 @@ def strangers(suite):
 def too_many(suite):
     """The command line says why a connection was refused"""
     program = os.path.join(suite.cluster.paths.bin_dir, "phalanx")
+    said = []
     def refused():
-        said = subprocess.run([program, "status"], env=suite.cluster.env, text=True, user=NOBODY,
+        call = subprocess.run([program, "status"], env=suite.cluster.env, text=True, user=NOBODY,
                               group=NOBODY, capture_output=True, check=False)
-        return "too many connections" in said.stderr
+        said.append(f"exit code {call.returncode}, {call.stderr or call.stdout[:200]}")
+        return "too many connections" in call.stderr
 
     with suite.nobody(1, stay):
-        suite.until(refused, "too many connections")
+        suite.until(refused, lambda: f"too many connections; call {len(said)}: {said[-1]}")
 
 
 @case
