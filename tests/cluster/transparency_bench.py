@@ -468,12 +468,21 @@ def final_text(record):
     # A cancelled job's reason depends on when it was cancelled; one that never ran has no more.
     if record["JobState"] != "CANCELLED" or record.get("NodeList") not in (
             None, "", "(null)"):
-        parts += [f"exit={record.get('ExitCode')}", f"restarts={record.get('Restarts')}",
+        parts += [f"exit={exit_text(record)}", f"restarts={record.get('Restarts')}",
                   f"tasks={record.get('NumTasks')}", f"tres={tres}",
                   f"gres={gres_text(record)}"]
     if record["JobState"] != "CANCELLED":
         parts.append(f"reason={record.get('Reason')}")
     return " ".join(part for part in parts if part)
+
+
+def exit_text(record):
+    """The exit code of a job; SIGKILL of a cancelled one counts as the SIGTERM before it.
+
+    Which of them ends a job that was just resumed is a race within slurmd, with stock too.
+    """
+    code = record.get("ExitCode", "")
+    return code.replace(":9", ":15") if record["JobState"] == "CANCELLED" else code
 
 
 def gres_text(record):
